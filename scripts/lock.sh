@@ -1,0 +1,12 @@
+#!/bin/sh
+# Pins every requirement with its hashes, for all platforms, naming no package index.
+set -eu
+cd "$(dirname "$0")/.."
+
+compile() {
+    .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+        --no-header --no-annotate --no-emit-index-url pyproject.toml "$@"
+}
+
+compile --output-file requirements/run.txt
+compile --constraint requirements/run.txt --all-extras --group dev --output-file requirements/dev.txt

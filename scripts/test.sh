@@ -1,0 +1,21 @@
+#!/bin/sh
+# Runs the static checks, and with `all` the tests after them; stops at the first that fails.
+set -eu
+cd "$(dirname "$0")/.."
+
+step() {
+    title=$1
+    shift
+    printf '==> %s\n' "$title"
+    started=$(date +%s)
+    "$@"
+    printf '    done in %s s\n' "$(($(date +%s) - started))"
+}
+
+step "format" .venv/bin/ruff format --check --quiet .
+step "lint" .venv/bin/ruff check --quiet .
+step "types (the first run takes a minute)" .venv/bin/mypy
+step "import rules" .venv/bin/lint-imports --no-cache
+[ "$1" = all ] || exit 0
+step "servers" scripts/servers.sh
+step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n auto --durations=5

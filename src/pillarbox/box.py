@@ -1,0 +1,131 @@
+"""The one place where things are wired."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from random import Random
+from urllib.parse import urlsplit
+
+import uuid_utils
+
+from pillarbox.engine import Backoff, Chore, Janitor
+from pillarbox.errors import InvalidInput
+from pillarbox.inbound import Inbound
+from pillarbox.inbound.policy import InboundPolicy
+from pillarbox.keys import Keys
+from pillarbox.sessions import Sessions
+from pillarbox.settings import Settings, load_settings
+from pillarbox.storage import Database, Step
+from pillarbox.storage.migrate import migrate as migrate_schema
+from pillarbox.telemetry import Metrics
+
+_TEND_EVERY = 60.0
+DEFAULT_DATABASE = "sqlite:///pillarbox.db"
+
+
+class Pillarbox:
+    """Durable two-way messaging on one database: open it, use its pipes, and let it run."""
+
+    def __init__(self, database: Database, settings: Settings, *, node: str) -> None:
+        self.database = database
+        self.settings = settings
+        self.node = node
+        self.metrics = Metrics(settings.metrics.prefix)
+        random = Random()  # noqa: S311 - spreads retries, guards nothing
+        self.keys = Keys(database)
+        self.inbound = Inbound(
+            database,
+            policy=_inbound_policy(settings),
+            node=node,
+            holder=f"{node}/{os.getpid()}/{uuid_utils.uuid7()}",
+            metrics=self.metrics,
+            random=random,
+            close_session=self._closing,
+        )
+        self.sessions = Sessions(database, followers=[self.inbound])
+        self._janitor = Janitor(
+            [*self.inbound.chores(), Chore("database.tend", _TEND_EVERY, self._tend)], random=random
+        )
+        self._janitor_task: asyncio.Task[None] | None = None
+        database.watch(self.inbound.heard)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str | None = None, *, settings: Settings | None = None, node: str | None = None, migrate: bool = True
+    ) -> AsyncIterator[Pillarbox]:
+        """Open a database, bring its schema up to date, and close everything at the end."""
+        chosen = settings or load_settings()
+        database = await open_database(url or os.environ.get("PILLARBOX_DATABASE") or DEFAULT_DATABASE, chosen)
+        try:
+            if migrate:
+                await migrate_schema(database)
+            box = cls(database, chosen, node=node or socket.gethostname())
+            try:
+                yield box
+            finally:
+                await box.inbound.close()
+        finally:
+            await database.close()
+
+    async def run(self) -> None:
+        """Work until `stop` is called or this is cancelled; deliveries under way get the grace period to end."""
+        janitor = asyncio.create_task(self._janitor.run())
+        try:
+            await self.inbound.drain.run(grace=self.settings.shutdown.grace_seconds)
+        finally:
+            janitor.cancel()
+            await asyncio.wait([janitor])
+            self.database.ring()
+
+    def stop(self) -> None:
+        """Let `run` come to its end: no new deliveries from now on."""
+        self.inbound.drain.stop()
+
+    def _closing(self, session_id: str, now: datetime) -> Step[int]:
+        return self.sessions.closing(session_id, now)
+
+    async def _tend(self) -> bool:
+        await self.database.tend()
+        return False
+
+
+async def open_database(url: str, settings: Settings) -> Database:
+    """The database behind a URL: `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://...`."""
+    scheme = urlsplit(url).scheme
+    numbers = settings.database
+    if scheme == "sqlite":
+        from pillarbox.storage.sqlite import SqliteDatabase
+
+        path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
+        return await asyncio.to_thread(SqliteDatabase, path, busy_timeout=numbers.busy_timeout_seconds)
+    if scheme in ("postgresql", "postgres", "cockroachdb"):
+        from pillarbox.storage.postgres import PostgresDatabase
+
+        return await asyncio.to_thread(
+            PostgresDatabase,
+            url,
+            pool_size=numbers.pool_size,
+            busy_timeout=numbers.busy_timeout_seconds,
+            statement_timeout=numbers.statement_timeout_seconds,
+        )
+    raise InvalidInput("database", "must be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://...")
+
+
+def _inbound_policy(settings: Settings) -> InboundPolicy:
+    numbers = settings.inbound
+    return InboundPolicy(
+        backoff=Backoff(tuple(numbers.backoff_seconds)),
+        lease=timedelta(seconds=numbers.lease_seconds),
+        timeout=numbers.effective_deliver_timeout_seconds,
+        poll=numbers.poll_seconds,
+        concurrency=numbers.concurrency,
+        startup_gate=timedelta(seconds=numbers.startup_gate_seconds),
+        deaths=numbers.deaths_before_longest_wait,
+        retention=lambda origin: timedelta(days=numbers.retention_days_for(origin)),
+    )

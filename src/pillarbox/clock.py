@@ -1,0 +1,78 @@
+"""Time, as everything here reads it.
+
+`now()` is the timeline that is stored: due times, leases and ages are compared on it, so it never goes back and does not jump
+when the wall clock is set. `shown()` turns a stored instant into what the wall clock would call it today.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Clock(Protocol):
+    """Where instants come from; safe to read from any thread."""
+
+    def now(self) -> datetime:
+        """The present on the stored timeline; never before an earlier answer."""
+
+    def monotonic(self) -> float:
+        """Seconds that only measure waits."""
+
+    def shown(self, instant: datetime) -> datetime:
+        """A stored instant as the wall clock tells it."""
+
+    def stored(self, instant: datetime) -> datetime:
+        """The reverse of `shown`, for instants that people give."""
+
+
+def wall() -> datetime:
+    """The wall clock, in UTC."""
+    return datetime.now(UTC)
+
+
+class OffsetClock:
+    """A steady counter plus an offset, which may be moved forward but never back."""
+
+    def __init__(
+        self, *, counter: Callable[[], float], offset: float, wall: Callable[[], datetime] | None = None
+    ) -> None:
+        self._counter = counter
+        self._offset = offset
+        self._wall = wall or self.now
+        self._latest = EPOCH
+        self._guard = threading.Lock()
+
+    def now(self) -> datetime:
+        present = EPOCH + timedelta(seconds=self._counter() + self._offset)
+        with self._guard:
+            self._latest = max(self._latest, present)
+            return self._latest
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def shown(self, instant: datetime) -> datetime:
+        return instant + self._skew()
+
+    def stored(self, instant: datetime) -> datetime:
+        return instant - self._skew()
+
+    def _skew(self) -> timedelta:
+        """How far the wall clock was set away from the timeline; drift below a second is not worth showing."""
+        skew = self._wall() - self.now()
+        return skew if abs(skew) >= timedelta(seconds=1) else timedelta(0)
+
+    def follow(self, offset: float) -> None:
+        """Take a newer measurement of the offset."""
+        self._offset = offset
+
+
+def system_clock() -> OffsetClock:
+    """The wall clock as it stood at this call, carried on by the monotonic clock."""
+    return OffsetClock(counter=time.monotonic, offset=time.time() - time.monotonic(), wall=wall)

@@ -1,0 +1,34 @@
+"""The one loop that drains a table: claim, deliver, settle, under leases that cannot be outlived."""
+
+from pillarbox.engine.backoff import Backoff
+from pillarbox.engine.batch import Batch
+from pillarbox.engine.bell import Bell
+from pillarbox.engine.drain import Drain, Pace
+from pillarbox.engine.janitor import Chore, Janitor
+from pillarbox.engine.lane import Lane, Turn
+from pillarbox.engine.lease import Lease, Settlement, Strand
+from pillarbox.engine.outcome import Delivered, Failed, Outcome, Retry, Skipped
+from pillarbox.engine.policy import Policy
+from pillarbox.engine.room import Room
+
+__all__ = [
+    "Backoff",
+    "Batch",
+    "Bell",
+    "Chore",
+    "Delivered",
+    "Drain",
+    "Failed",
+    "Janitor",
+    "Lane",
+    "Lease",
+    "Outcome",
+    "Pace",
+    "Policy",
+    "Retry",
+    "Room",
+    "Settlement",
+    "Skipped",
+    "Strand",
+    "Turn",
+]

@@ -1,0 +1,59 @@
+"""Turning concurrent single calls into sets: while one set is being committed the next one gathers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from pillarbox.errors import Unavailable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Batch(Generic[T, R]):
+    """Runs a set-based verb for single callers; no timers, so an idle caller waits for nobody.
+
+    The verb answers one result for each item, in order; an exception among them is raised to that item's caller alone. A set
+    that fails as a whole is run item by item, unless the store itself is unavailable.
+    """
+
+    def __init__(self, run: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]], *, most: int, at_once: int) -> None:
+        self._run = run
+        self._most = most
+        self._at_once = at_once
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._runners: set[asyncio.Task[None]] = set()
+
+    async def add(self, item: T) -> R:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if len(self._runners) < self._at_once:
+            runner = asyncio.create_task(self._run_all())
+            self._runners.add(runner)
+            runner.add_done_callback(self._runners.discard)
+        return await future
+
+    async def _run_all(self) -> None:
+        while self._waiting:
+            taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            await self._run_set(taken)
+
+    async def _run_set(self, taken: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results = await self._run([item for item, _ in taken])
+        except Exception as error:
+            if len(taken) == 1 or isinstance(error, Unavailable):
+                results = [error] * len(taken)
+            else:
+                for single in taken:
+                    await self._run_set([single])
+                return
+        for (_, future), result in zip(taken, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)

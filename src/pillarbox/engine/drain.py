@@ -1,0 +1,238 @@
+"""The loop: settle what ended, claim what is due, deliver it, and rest until something happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Generic
+
+from pillarbox.clock import Clock
+from pillarbox.engine.bell import Bell
+from pillarbox.engine.flight import Flight
+from pillarbox.engine.lane import Lane, Turn
+from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
+from pillarbox.engine.outcome import Delivered, Outcome, Retry
+from pillarbox.engine.policy import Policy
+from pillarbox.engine.renewal import Renewal
+from pillarbox.engine.room import Room
+from pillarbox.errors import Unavailable
+from pillarbox.telemetry import brief, logger
+
+log = logger("engine.drain")
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_SHORTEST_REST = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much at once, how long each, how often to look: seconds."""
+
+    concurrency: int
+    timeout: float
+    poll: float
+
+
+class Drain(Generic[RowT]):
+    """Drains one lane on one node, at least once, in order within each strand."""
+
+    def __init__(
+        self,
+        lane: Lane[RowT],
+        deliver: Callable[[RowT], Awaitable[Outcome]],
+        *,
+        policy: Policy,
+        lease: Lease,
+        pace: Pace,
+        clock: Clock,
+        bell: Bell,
+        random: Random,
+    ) -> None:
+        self._lane = lane
+        self._deliver = deliver
+        self._policy = policy
+        self._lease = lease
+        self._pace = pace
+        self._clock = clock
+        self._bell = bell
+        self._random = random
+        self._flights: dict[str, Flight[RowT]] = {}
+        self._finished: list[Settlement[RowT]] = []
+        self._stopping = False
+        self._pause = _FIRST_PAUSE
+        self.renewal: Renewal[RowT] = Renewal(self._renew, lease, clock)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._flights)
+
+    async def step(self) -> int:
+        """Claim what is due, deliver all of it, settle all of it; answers how many rows were settled."""
+        turn = await self._lane.turn((), self._lease, room=self._room(), now=self._clock.now())
+        self._launch_all(turn)
+        await self._landed()
+        settlements, self._finished = self._finished, []
+        if settlements:
+            await self._lane.settle(settlements, now=self._clock.now())
+        return len(settlements)
+
+    async def run(self, *, grace: float) -> None:
+        """Drain until `stop`, then let deliveries end within the grace and give the rest back."""
+        try:
+            with self.renewal.thread():
+                while not self._stopping:
+                    self._bell.clear()
+                    await self._take_turn()
+                    await self._rest()
+                await self._let_land(grace)
+        finally:
+            await self._give_back()
+
+    def stop(self) -> None:
+        """Claim no more; from the loop's own thread."""
+        self._stopping = True
+        self._bell.ring()
+
+    def drop(self, key: str, *, row_id: object = None) -> None:
+        """Stop delivering a strand whose hold has just been taken away; with a row, only if that one is in it."""
+        flight = self._flights.get(key)
+        if flight and (row_id is None or any(row.id == row_id for row in flight.strand.rows)):
+            flight.lose_now()
+
+    def _renew(self, strands: Sequence[Strand[RowT]], lease: Lease, now: datetime) -> Sequence[Strand[RowT]]:
+        return self._lane.renew(strands, lease, now=now)
+
+    def _room(self) -> Room:
+        slots = 0 if self._stopping else self._pace.concurrency
+        return Room.of(slots, Counter(flight.strand.destination for flight in self._flights.values()))
+
+    async def _take_turn(self) -> None:
+        """Settle what ended and claim for the free slots, in one transaction."""
+        settlements, self._finished = self._finished, []
+        room = self._room()
+        if not settlements and room.slots <= 0:
+            return
+        try:
+            turn = await self._lane.turn(settlements, self._lease, room=room, now=self._clock.now())
+        except Exception as error:
+            await self._recover(settlements, error)
+            return
+        self._pause = _FIRST_PAUSE
+        self._report_lost(turn.lost)
+        self._launch_all(turn)
+
+    async def _recover(self, settlements: list[Settlement[RowT]], error: Exception) -> None:
+        """Keep what is not settled yet and try again after a pause; a settlement that is itself the trouble is set aside."""
+        if settlements and not isinstance(error, Unavailable):
+            settlements = await self._settle_singly(settlements)
+        self._finished[:0] = settlements
+        log.warning("the queue cannot be reached or refuses; trying again", error=brief(error), pause_seconds=self._pause)
+        await asyncio.sleep(self._pause * self._random.uniform(0.5, 1.0))
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    async def _settle_singly(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
+        kept = []
+        for settlement in settlements:
+            try:
+                self._report_lost(await self._lane.settle([settlement], now=self._clock.now()))
+            except Unavailable:
+                kept.append(settlement)
+            except Exception as error:
+                log.error("an outcome cannot be recorded; its lease will end", id=settlement.row.id, error=brief(error))
+        return kept
+
+    def _launch_all(self, turn: Turn[RowT]) -> None:
+        for strand in turn.claimed:
+            flight = Flight(strand, deadline=self._clock.monotonic() + self._pace.timeout)
+            self._flights[strand.key] = flight
+            self.renewal.add(flight)
+            flight.task = asyncio.create_task(self._fly(flight))
+
+    async def _fly(self, flight: Flight[RowT]) -> None:
+        strand = flight.strand
+        try:
+            for row in strand.rows:
+                flight.deadline = self._clock.monotonic() + self._pace.timeout
+                outcome = await self._attempt(flight, row)
+                if outcome is None:
+                    return
+                ends = row is strand.rows[-1] or not isinstance(outcome, Delivered)
+                self._finished.append(Settlement(strand, row, outcome, ends))
+                self._bell.ring()
+                if ends:
+                    return
+        finally:
+            self.renewal.remove(flight)
+            if self._flights.get(strand.key) is flight:
+                del self._flights[strand.key]
+            self._bell.ring()
+
+    async def _attempt(self, flight: Flight[RowT], row: RowT) -> Outcome | None:
+        """Deliver one row and judge how it went; None when the lease was lost meanwhile."""
+        try:
+            async with asyncio.timeout(self._pace.timeout):
+                outcome = await self._deliver(row)
+        except asyncio.CancelledError:
+            if flight.lost:
+                log.info("a lease was lost; its delivery was stopped", id=row.id, token=flight.strand.token)
+                return None
+            outcome = Retry("The node stopped during the delivery.", at=self._clock.now())
+        except TimeoutError:
+            outcome = Retry(f"The delivery took longer than {self._pace.timeout:g} s.")
+        except Exception as error:
+            outcome = self._policy.judge(error)
+        return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
+
+    async def _rest(self) -> None:
+        """Until the bell, the next due time, or the poll interval, whichever is first."""
+        wait = self._pace.poll
+        await asyncio.sleep(0)
+        if self._bell.rung:
+            return
+        if self._room().slots > 0:
+            try:
+                now = self._clock.now()
+                if due := await self._lane.next_due(now=now):
+                    wait = min(wait, max(_SHORTEST_REST, (due - now).total_seconds()))
+            except Unavailable:
+                pass
+        await self._bell.wait(wait)
+
+    async def _let_land(self, grace: float) -> None:
+        deadline = self._clock.monotonic() + grace
+        while self._flights and (left := deadline - self._clock.monotonic()) > 0:
+            self._bell.clear()
+            if not self._finished:
+                await self._bell.wait(left)
+            await self._take_turn()
+
+    async def _give_back(self) -> None:
+        for flight in self._flights.values():
+            if flight.task is not None:
+                flight.task.cancel()
+        await self._landed()
+        settlements, self._finished = self._finished, []
+        if settlements:
+            try:
+                self._report_lost(await self._lane.settle(settlements, now=self._clock.now()))
+            except Exception as error:
+                log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))
+
+    async def _landed(self) -> None:
+        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _report_lost(self, lost: Sequence[Settlement[RowT]]) -> None:
+        for settlement in lost:
+            log.warning(
+                "an outcome came after its lease was lost; whoever holds it now decides",
+                id=settlement.row.id,
+                token=settlement.strand.token,
+                outcome=type(settlement.outcome).__name__,
+            )

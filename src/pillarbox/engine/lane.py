@@ -1,0 +1,48 @@
+"""What the engine asks of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, Protocol
+
+from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
+from pillarbox.engine.room import Room
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[RowT]):
+    """What one turn brought: new strands, and the settlements that came too late."""
+
+    claimed: Sequence[Strand[RowT]]
+    lost: Sequence[Settlement[RowT]]
+
+
+class Lane(Protocol[RowT]):
+    """A table of rows to deliver.
+
+    Each verb is one transaction, and each later write is fenced: it changes a row only while the strand's token is the one the
+    row is held under. `claim` first takes back what others held too long, then takes the strands that are due, never two of one
+    key and never into a full destination. A refused settlement is answered, not raised. `Unavailable` may be raised by all.
+    """
+
+    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[RowT]]: ...
+
+    async def settle(self, settlements: Sequence[Settlement[RowT]], *, now: datetime) -> Sequence[Settlement[RowT]]:
+        """Record how deliveries ended; answers those whose hold had been lost."""
+
+    async def turn(self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime) -> Turn[RowT]:
+        """Settle, then claim, in one transaction."""
+
+    def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:
+        """Hold on for another lease, from a thread that may block; answers those still held."""
+
+    async def release(self, strands: Sequence[Strand[RowT]], *, now: datetime) -> None:
+        """Give back what was not begun, and the attempt with it."""
+
+    async def next_due(self, *, now: datetime) -> datetime | None:
+        """When something is to be done next: a row falls due, or a lease ends."""
+
+    async def prune(self, *, before: datetime, limit: int) -> int:
+        """Delete up to `limit` rows that ended before then; answers how many."""

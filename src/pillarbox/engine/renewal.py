@@ -1,0 +1,104 @@
+"""Keeping leases, from a thread, so that a busy loop does not lose them; and never past a delivery's own deadline, so that a
+wedged one does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Generic, Protocol
+
+from pillarbox.clock import Clock
+from pillarbox.engine.lease import Lease, RowT, Strand
+from pillarbox.telemetry import logger
+
+log = logger("engine.renewal")
+
+
+class Held(Protocol[RowT]):
+    """A strand in flight: until when (monotonic) it may be renewed, and what to do when its lease is lost."""
+
+    strand: Strand[RowT]
+    deadline: float
+    lease_ends: float
+
+    def lose(self) -> None: ...
+
+
+Renew = Callable[[Sequence[Strand[RowT]], Lease, datetime], Sequence[Strand[RowT]]]
+
+
+class Renewal(Generic[RowT]):
+    """Renews everything in flight each third of a lease."""
+
+    def __init__(self, renew: Renew[RowT], lease: Lease, clock: Clock) -> None:
+        self._renew = renew
+        self._lease = lease
+        self._clock = clock
+        self._held: dict[str, Held[RowT]] = {}
+        self._wake = threading.Condition()
+        self._stopped = False
+        self._poked = False
+
+    @property
+    def interval(self) -> float:
+        return self._lease.length.total_seconds() / 3
+
+    def add(self, held: Held[RowT]) -> None:
+        held.lease_ends = self._clock.monotonic() + self._lease.length.total_seconds()
+        self._held[held.strand.key] = held
+
+    def remove(self, held: Held[RowT]) -> None:
+        if self._held.get(held.strand.key) is held:
+            del self._held[held.strand.key]
+
+    def poke(self) -> None:
+        """Look now whether everything is still held: something may have been taken away."""
+        with self._wake:
+            self._poked = True
+            self._wake.notify()
+
+    def tick(self) -> None:
+        """Renew what may be renewed; whatever is no longer held is told so."""
+        began = self._clock.monotonic()
+        candidates = [held for held in list(self._held.values()) if began < held.deadline]
+        if not candidates:
+            return
+        try:
+            kept = self._renew([held.strand for held in candidates], self._lease, self._clock.now())
+        except Exception as error:
+            log.warning("leases could not be renewed; they are tried again shortly", error=type(error).__name__)
+            for held in candidates:
+                if self._clock.monotonic() >= held.lease_ends:
+                    held.lose()
+            return
+        tokens = {strand.key: strand.token for strand in kept}
+        for held in candidates:
+            if tokens.get(held.strand.key) == held.strand.token:
+                held.lease_ends = began + self._lease.length.total_seconds()
+            else:
+                held.lose()
+
+    @contextmanager
+    def thread(self) -> Iterator[None]:
+        """Tick from a thread of its own for as long as the block runs."""
+        self._stopped = False
+        worker = threading.Thread(target=self._run, name="pillarbox-renew", daemon=True)
+        worker.start()
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._stopped = True
+                self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                if not self._poked and not self._stopped:
+                    self._wake.wait(self.interval)
+                self._poked = False
+                if self._stopped:
+                    return
+            self.tick()

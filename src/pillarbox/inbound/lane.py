@@ -1,0 +1,203 @@
+"""The inbound queue as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.inbound import strands
+from pillarbox.inbound.model import Parcel, message_from
+from pillarbox.inbound.strands import Locked, queries
+from pillarbox.storage import Database, Row, Step, instant, together
+
+_MOST_RESCUED = 500
+_EXCERPT = 200
+
+Held = Settlement[Parcel]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """What becomes of a row whose worker went away: due at once, or after `later` once it outlived `deaths` workers."""
+
+    deaths: int
+    later: timedelta
+
+
+class InboundLane:
+    """Claims heads of sessions; one in flight for each session; every later write is fenced by the session's token."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        serves: Callable[[], Sequence[str]],
+        rescue: Rescue,
+        close_session: Callable[[str, datetime], Step[int]],
+    ) -> None:
+        self._database = database
+        self._serves = serves
+        self._rescue = rescue
+        self._close_session = close_session
+        self._turns = 0
+
+    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
+        return (await self.turn((), lease, room=room, now=now)).claimed
+
+    async def settle(self, settlements: Sequence[Held], *, now: datetime) -> Sequence[Held]:
+        lost = await self._database.write(lambda: self._settle(settlements, now))
+        self._database.ring()
+        return lost
+
+    async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[Parcel]:
+        def work() -> Step[Turn[Parcel]]:
+            lost = (yield from self._settle(settlements, now)) if settlements else ()
+            claimed = (yield from self._claim(lease, room, now)) if room.slots > 0 else ()
+            return Turn(claimed, lost)
+
+        return await self._database.write(work)
+
+    def renew(self, strands_held: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> Sequence[Strand[Parcel]]:
+        def work() -> Step[list[Strand[Parcel]]]:
+            rows = [(strand.key, strand.token) for strand in strands_held]
+            kept = {(key, token) for key, token in (yield queries.renew(rows=rows, lease_until=now + lease.length))}
+            return [strand for strand in strands_held if (strand.key, strand.token) in kept]
+
+        return self._database.write_blocking(work)
+
+    async def release(self, strands_held: Sequence[Strand[Parcel]], *, now: datetime) -> None:
+        settlements = [Settlement(strand, row, Skipped("", at=now)) for strand in strands_held for row in strand.rows]
+        await self.settle(settlements, now=now)
+
+    async def next_due(self, *, now: datetime) -> datetime | None:
+        def work() -> Step[datetime | None]:
+            due = [queries.earliest_due(served_by=served_by) for served_by in self._serves()]
+            found = yield from together(queries.earliest_lease(), *due)
+            return min((instant(at) for rows in found for (at,) in rows), default=None)
+
+        return await self._database.read(work)
+
+    async def prune(self, *, before: datetime, limit: int) -> int:
+        return await self.prune_by_origin(lambda origin: before, limit=limit)
+
+    async def prune_by_origin(self, before: Callable[[str], datetime], *, limit: int) -> int:
+        """Delete up to `limit` rows that ended before the time which their origin's retention gives."""
+
+        def work() -> Step[int]:
+            deleted = 0
+            for (origin,) in (yield queries.origins()):
+                if deleted < limit:
+                    deleted += len((yield queries.prune(origin=origin, before=before(origin), limit=limit - deleted)))
+            return deleted
+
+        return await self._database.write(work)
+
+    async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
+        """Cut waits and leases that a clock which was set back has made too long."""
+
+        def work() -> Step[None]:
+            for (served_by,) in (yield queries.served()):
+                yield queries.pull_in(served_by=served_by, horizon=now + longest_wait)
+            yield queries.shorten_leases(horizon=now + lease)
+
+        await self._database.write(work)
+
+    def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
+        """Rescue, then take heads until the room is full or nothing else is due."""
+        heads: list[Row] = []
+        while room.slots > 0:
+            overdue, *found = yield from together(
+                queries.overdue(now=now, limit=_MOST_RESCUED),
+                *(
+                    queries.due_heads(served_by=served_by, now=now, full=room.full, limit=room.slots)
+                    for served_by in self._turned_serves()
+                ),
+            )
+            candidates = [row for rows in found for row in rows]
+            fitting, room = room.admit([row[1] for row in candidates])
+            if fitting:
+                taken = [candidates[position] for position in fitting]
+                yield from self._take_strands(taken, lease, now)
+                heads += taken
+            if overdue:
+                yield from self._rescue_strands(overdue, now)
+            elif len(fitting) == len(candidates):
+                break
+        return (yield from self._take_rows(heads, now)) if heads else []
+
+    def _turned_serves(self) -> list[str]:
+        """What this process serves, beginning elsewhere each time so that none of it starves behind the rest."""
+        serves = list(self._serves())
+        self._turns += 1
+        first = self._turns % len(serves)
+        return serves[first:] + serves[:first]
+
+    def _take_strands(self, heads: Sequence[Row], lease: Lease, now: datetime) -> Step[None]:
+        rows = [(session_id, token + 1) for session_id, _, token, *_ in heads]
+        yield queries.take_strands(rows=rows, lease_until=now + lease.length, holder=lease.holder)
+
+    def _take_rows(self, heads: Sequence[Row], now: datetime) -> Step[list[Strand[Parcel]]]:
+        rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
+        messages = {row[1]: message_from(row) for row in (yield queries.take_rows(rows=rows, now=now))}
+        return [
+            Strand(session_id, destination, token + 1, (Parcel(messages[session_id], target, state == "starting"),))
+            for session_id, destination, token, _, target, state in heads
+        ]
+
+    def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
+        later = now + self._rescue.later
+        rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
+        due = {session_id: now for session_id, _ in overdue} | {key: instant(due_at) for key, due_at in rows}
+        yield queries.rescue_strands(rows=list(due.items()))
+
+    def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
+        locked = yield from strands.lock({settlement.strand.key for settlement in settlements})
+        held = [settlement for settlement in settlements if _still_held(settlement, locked)]
+        kept = [settlement for settlement in held if not isinstance(settlement.outcome, Failed)]
+        if kept:
+            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in kept])
+            behind = [(s.strand.key, s.row.message.seq) for s in kept if _has_next(s, locked)]
+            heads = yield from strands.next_heads(behind)
+            yield queries.settle_strands(rows=[_settled_strand(settlement, heads, now) for settlement in kept])
+        for settlement in held:
+            if isinstance(settlement.outcome, Failed):
+                yield from strands.close(settlement.strand.key, now=now, reason=settlement.outcome.error)
+                yield from self._close_session(settlement.strand.key, now)
+        return [settlement for settlement in settlements if settlement not in held]
+
+
+def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
+    strand = locked.get(settlement.strand.key)
+    return strand is not None and strand.in_flight and strand.token == settlement.strand.token
+
+
+def _has_next(settlement: Held, locked: dict[str, Locked]) -> bool:
+    """Whether anything can stand behind a delivered row: seqs are handed out without gaps."""
+    return isinstance(settlement.outcome, Delivered) and (
+        settlement.row.message.seq + 1 < locked[settlement.strand.key].next_seq
+    )
+
+
+def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
+    row_id, token, outcome = settlement.row.id, settlement.strand.token, settlement.outcome
+    match outcome:
+        case Delivered():
+            return row_id, token, "delivered", now, None, None, 0
+        case Retry():
+            return row_id, token, "failed", None, outcome.at, outcome.error, 0
+        case Skipped():
+            last_error = settlement.row.message.last_error
+            status = "failed" if outcome.reason or settlement.row.attempt_count > 1 else "pending"
+            return row_id, token, status, None, outcome.at, outcome.reason or last_error, 1
+        case Failed():
+            raise AssertionError("a failed message closes its session instead")
+
+
+def _settled_strand(settlement: Held, heads: dict[str, int | None], now: datetime) -> tuple[object, ...]:
+    key, message, outcome = settlement.strand.key, settlement.row.message, settlement.outcome
+    if isinstance(outcome, Retry | Skipped):
+        return key, message.seq, outcome.at, None, None, None
+    head = heads.get(key)
+    return key, head, None if head is None else now, message.content[:_EXCERPT], message.origin, now

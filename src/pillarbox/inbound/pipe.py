@@ -1,0 +1,250 @@
+"""The door of the inbound pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+import msgspec
+
+from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Skipped
+from pillarbox.errors import AlreadyEnded
+from pillarbox.inbound import reading, strands
+from pillarbox.inbound.edge import check_new_message
+from pillarbox.inbound.lane import InboundLane, Rescue
+from pillarbox.inbound.model import (
+    ENDED,
+    Enqueued,
+    InboundMessage,
+    InboundStatus,
+    NewMessage,
+    Parcel,
+    QueueState,
+    Status,
+)
+from pillarbox.inbound.policy import InboundPolicy
+from pillarbox.inbound.strands import Checked
+from pillarbox.inbound.targets import Targets, place
+from pillarbox.inbound.targets.targets import Deliver
+from pillarbox.sessions import Session
+from pillarbox.storage import Database, Step
+from pillarbox.telemetry import Metrics
+
+DeliverT = TypeVar("DeliverT", bound=Deliver)
+
+_MOST_TOGETHER = 256
+_PRUNE_AT_ONCE = 1000
+_PRUNE_EVERY = 60.0
+_STRAIGHTEN_EVERY = 30.0
+
+
+class Inbound:
+    """Takes messages in, brings them to their sessions, and lets operators look and act."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        policy: InboundPolicy,
+        node: str,
+        holder: str,
+        metrics: Metrics,
+        random: Random,
+        close_session: Callable[[str, datetime], Step[int]],
+    ) -> None:
+        self._database = database
+        self._clock = database.clock
+        self._policy = policy
+        self._metrics = metrics.inbound
+        self._batch: Batch[Checked, Enqueued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
+        self._targets = Targets(node=node, clock=database.clock)
+        self.bell = Bell()
+        self.lane = InboundLane(
+            database,
+            serves=self._targets.serves,
+            rescue=Rescue(policy.deaths, timedelta(seconds=policy.backoff.longest)),
+            close_session=close_session,
+        )
+        self.drain: Drain[Parcel] = Drain(
+            self.lane,
+            self._deliver,
+            policy=Policy(policy.backoff),
+            lease=Lease(holder, policy.lease),
+            pace=Pace(policy.concurrency, policy.timeout, policy.poll),
+            clock=database.clock,
+            bell=self.bell,
+            random=random,
+        )
+
+    async def enqueue(self, **fields: object) -> Enqueued:
+        """Store one message (the fields of `NewMessage`); when this returns it is on disk."""
+        return await self.put(NewMessage(**fields))  # type: ignore[arg-type]
+
+    async def put(self, new: NewMessage) -> Enqueued:
+        """Store one message; concurrent callers share a transaction."""
+        answer = await self._batch.add(Checked(new, check_new_message(new)))
+        if answer.duplicate:
+            self._metrics.duplicates.inc()
+        else:
+            self._metrics.enqueued.inc()
+            self._wake()
+        return answer
+
+    async def get(self, message_id: int) -> InboundMessage:
+        return self._shown(await self._database.read(partial(reading.get, message_id)))
+
+    async def list(
+        self, *, session_id: str | None = None, status: Status | None = None, limit: int = 100, after: int = 0
+    ) -> list[InboundMessage]:
+        """Messages by id, or by seq within one session, from the one after `after`."""
+        work = partial(reading.page, session_id=session_id, status=status, limit=limit, after=after)
+        return [self._shown(message) for message in await self._database.read(work)]
+
+    async def queue(self, session_id: str) -> QueueState:
+        """What waits for one session, and what it waits for."""
+        return reading.shown_queue(await self._database.read(partial(reading.queue, session_id)), self._clock.shown)
+
+    async def status(self) -> InboundStatus:
+        """What waits in all."""
+        status = await self._database.read(partial(reading.status, self._clock.now()))
+        self._metrics.queue_length.set(status.pending + status.failed)
+        self._metrics.oldest_age_seconds.set(status.oldest_age_seconds or 0)
+        return status
+
+    async def retry(self, message_id: int) -> InboundMessage:
+        """Try a waiting message now; one in flight is left alone, one behind others keeps its place."""
+        now = self._clock.now()
+        message = await self._database.write(lambda: _hasten(message_id, now))
+        self._wake()
+        return self._shown(message)
+
+    async def expire(self, message_id: int) -> InboundMessage:
+        """Give a message up, so that the next of its session can go."""
+        now = self._clock.now()
+        message = await self._database.write(lambda: _expire(message_id, now))
+        self.drain.drop(message.session_id, row_id=message_id)
+        self._metrics.expired.inc()
+        self._wake()
+        return self._shown(message)
+
+    def target(self, name: str) -> Callable[[DeliverT], DeliverT]:
+        """Decorate an async callable to make it the target `{"kind": "python", "name": name}`."""
+
+        def register(deliver: DeliverT) -> DeliverT:
+            self._targets.register(name, deliver)
+            self.bell.ring()
+            return deliver
+
+        return register
+
+    async def prune(self, *, limit: int = _PRUNE_AT_ONCE) -> int:
+        """Delete up to `limit` messages whose retention is over; answers how many."""
+        now = self._clock.now()
+        return await self.lane.prune_by_origin(lambda origin: now - self._policy.retention(origin), limit=limit)
+
+    def chores(self) -> list[Chore]:
+        return [Chore("inbound.prune", _PRUNE_EVERY, self._prune), Chore("inbound.straighten", _STRAIGHTEN_EVERY, self._straighten)]
+
+    async def close(self) -> None:
+        await self._targets.close()
+
+    def opened(self, session: Session, now: datetime) -> Step[None]:
+        placement = place(session.target, session.node)
+        state = "starting" if session.lifecycle_status == "initializing" else "open"
+        yield strands.queries.open_strand(
+            session_id=session.session_id,
+            destination=placement.destination,
+            served_by=placement.served_by,
+            state=state,
+        )
+
+    def changed(self, session: Session, now: datetime) -> Step[None]:
+        """A new target or a session that is ready may well take what the old one did not: its head is due now."""
+        placement = place(session.target, session.node)
+        state = "starting" if session.lifecycle_status == "initializing" else "open"
+        locked = yield from strands.lock({session.session_id})
+        yield strands.queries.change_strand(
+            session_id=session.session_id,
+            destination=placement.destination,
+            served_by=placement.served_by,
+            state=state,
+        )
+        head_seq = locked[session.session_id].head_seq
+        if head_seq is not None and state == "open":
+            yield from strands.hasten(session.session_id, head_seq, now)
+
+    def closed(self, session_id: str, now: datetime) -> Step[int]:
+        return (yield from strands.close(session_id, now=now))
+
+    def after_change(self, session_id: str) -> None:
+        self._wake()
+
+    def after_close(self, session_id: str) -> None:
+        self.drain.drop(session_id)
+        self._database.ring()
+
+    def heard(self) -> None:
+        """Another process committed something: there may be work, or a hold of ours may have been taken away."""
+        self.bell.ring_from_thread()
+        self.drain.renewal.poke()
+
+    def _wake(self) -> None:
+        self.bell.ring()
+        self._database.ring()
+
+    async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Enqueued | Exception]:
+        work = partial(strands.enqueue, items, now=self._clock.now(), gate=self._policy.startup_gate)
+        return await self._database.write(work)
+
+    async def _deliver(self, parcel: Parcel) -> Outcome:
+        if parcel.starting:
+            seconds = self._policy.startup_gate.total_seconds()
+            return Skipped(f"The session is still initializing after {seconds:g} s.")
+        message = msgspec.structs.replace(parcel.message, created_at=self._clock.shown(parcel.message.created_at))
+        with self._metrics.inflight.track_inprogress():
+            outcome = await self._targets.deliver(msgspec.structs.replace(parcel, message=message))
+        (self._metrics.delivered if isinstance(outcome, Delivered) else self._metrics.failed_attempts).inc()
+        return outcome
+
+    async def _prune(self) -> bool:
+        return await self.prune() == _PRUNE_AT_ONCE
+
+    async def _straighten(self) -> bool:
+        policy = self._policy
+        longest = timedelta(seconds=policy.backoff.longest) + policy.startup_gate
+        await self.lane.straighten(now=self._clock.now(), longest_wait=longest, lease=policy.lease)
+        return False
+
+    def _shown(self, message: InboundMessage) -> InboundMessage:
+        return reading.shown(message, self._clock.shown)
+
+
+def _locked_message(message_id: int) -> Step[tuple[InboundMessage, strands.Locked]]:
+    """A message that has not ended, under its strand's lock."""
+    before = yield from reading.get(message_id)
+    locked = yield from strands.lock({before.session_id})
+    message = yield from reading.get(message_id)
+    if message.status in ENDED:
+        raise AlreadyEnded(f"Message {message_id} is {message.status} and stays so.")
+    return message, locked[message.session_id]
+
+
+def _hasten(message_id: int, now: datetime) -> Step[InboundMessage]:
+    message, strand = yield from _locked_message(message_id)
+    if strand.head_seq == message.seq:
+        yield from strands.hasten(message.session_id, message.seq, now)
+    return (yield from reading.get(message_id))
+
+
+def _expire(message_id: int, now: datetime) -> Step[InboundMessage]:
+    message, strand = yield from _locked_message(message_id)
+    yield strands.queries.expire_row(id=message_id, now=now)
+    if strand.head_seq == message.seq:
+        head = (yield from strands.next_heads([(message.session_id, message.seq)]))[message.session_id]
+        yield strands.queries.replace_head(
+            session_id=message.session_id, head_seq=head, due_at=None if head is None else now
+        )
+    return (yield from reading.get(message_id))

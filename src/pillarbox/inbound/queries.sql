@@ -1,0 +1,229 @@
+-- name: open_strand
+-- A session has one strand for its whole life.
+INSERT INTO inbound_strand (session_id, destination, served_by, state, next_seq, token)
+VALUES (:session_id, :destination, :served_by, :state, 1, 0)
+
+-- name: change_strand
+UPDATE inbound_strand SET destination = :destination, served_by = :served_by, state = :state WHERE session_id = :session_id
+
+-- name: lock_strands
+-- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
+SELECT session_id, state, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END
+FROM inbound_strand WHERE session_id IN :each(session_ids text)
+ORDER BY session_id :lock(inbound_strand)
+
+-- name: duplicates
+-- A source id names one message of its origin for ever; on idx_inbound_queue_source_dedup.
+SELECT q.origin, q.source_message_id, q.id, q.seq, q.status, q.session_id, q.message_type, q.content
+FROM :rows(origin text, source_message_id text)
+JOIN inbound_queue q ON q.origin = rows.origin AND q.source_message_id = rows.source_message_id
+
+-- name: insert
+-- `seq` was taken under the strand's lock; only the dedup index may refuse a row without a word.
+INSERT INTO inbound_queue
+    (session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url,
+     source_message_id, source_channel_id, created_at)
+SELECT rows.session_id, rows.seq, rows.origin, rows.message_type, rows.content, rows.payload_json, rows.actor_id,
+       rows.actor_name, rows.actor_avatar_url, rows.source_message_id, rows.source_channel_id, rows.created_at
+FROM :rows(session_id text, seq bigint, origin text, message_type text, content text, payload_json text, actor_id text, actor_name text, actor_avatar_url text, source_message_id text, source_channel_id text, created_at instant)
+WHERE true
+ON CONFLICT (origin, source_message_id) WHERE source_message_id IS NOT NULL DO NOTHING
+RETURNING session_id, seq, id
+
+-- name: lengthen
+-- An empty strand gets its first row as head; any other keeps the head it has.
+UPDATE inbound_strand
+SET next_seq = rows.next_seq,
+    head_seq = COALESCE(inbound_strand.head_seq, rows.head_seq),
+    due_at = CASE WHEN inbound_strand.head_seq IS NULL THEN rows.due_at ELSE inbound_strand.due_at END
+FROM :rows(session_id text, next_seq bigint, head_seq bigint, due_at instant)
+WHERE inbound_strand.session_id = rows.session_id
+
+-- name: overdue
+-- Strands whose lease is over, on idx_inbound_strand_lease.
+SELECT session_id, head_seq FROM inbound_strand
+WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit :skip_locked(inbound_strand)
+
+-- name: rescue_rows
+-- A row whose worker went away waits like any failed one, and the longest step once it has outlived too many workers.
+UPDATE inbound_queue
+SET status = 'failed', locked_at = NULL, death_count = inbound_queue.death_count + 1,
+    last_error = 'The process that was delivering it went away; deaths so far: ' || (inbound_queue.death_count + 1) || '.',
+    next_retry_at = CASE WHEN inbound_queue.death_count + 1 >= :deaths THEN :later ELSE :now END
+FROM :rows(session_id text, seq bigint)
+WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.seq AND inbound_queue.status = 'processing'
+RETURNING inbound_queue.session_id, inbound_queue.next_retry_at
+
+-- name: rescue_strands
+UPDATE inbound_strand SET lease_until = NULL, holder = NULL, due_at = rows.due_at
+FROM :rows(session_id text, due_at instant) WHERE inbound_strand.session_id = rows.session_id
+
+-- name: due_heads
+-- Heads only, the longest due first, on idx_inbound_strand_due; full destinations are passed over.
+SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
+FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
+WHERE s.served_by = :served_by AND s.due_at <= :now AND s.destination NOT IN :each(full text)
+ORDER BY s.due_at LIMIT :limit :skip_locked(s)
+
+-- name: take_strands
+UPDATE inbound_strand SET token = rows.token, due_at = NULL, lease_until = :lease_until, holder = :holder
+FROM :rows(session_id text, token bigint) WHERE inbound_strand.session_id = rows.session_id
+
+-- name: take_rows
+-- The attempt is counted now, so that a message which kills its worker every time is still counted.
+UPDATE inbound_queue
+SET status = 'processing', locked_at = :now, next_retry_at = NULL, token = rows.token,
+    attempt_count = inbound_queue.attempt_count + 1
+FROM :rows(session_id text, seq bigint, token bigint)
+WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.seq
+RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound_queue.origin, inbound_queue.message_type,
+    inbound_queue.content, inbound_queue.payload_json, inbound_queue.actor_id, inbound_queue.actor_name,
+    inbound_queue.actor_avatar_url, inbound_queue.status, inbound_queue.created_at, inbound_queue.processed_at,
+    inbound_queue.attempt_count, inbound_queue.death_count, inbound_queue.next_retry_at, inbound_queue.last_error,
+    inbound_queue.locked_at, inbound_queue.source_message_id, inbound_queue.source_channel_id, inbound_queue.token
+
+-- name: renew
+-- Only what is still held under the same token; locked in the order of ids first.
+UPDATE inbound_strand SET lease_until = :lease_until
+WHERE session_id IN (
+    SELECT s.session_id FROM inbound_strand s JOIN :rows(session_id text, token bigint)
+    ON s.session_id = rows.session_id AND s.token = rows.token
+    WHERE s.lease_until IS NOT NULL ORDER BY s.session_id :lock(s))
+RETURNING session_id, token
+
+-- name: settle_rows
+-- Fenced: the token must still be the one the row was claimed under.
+UPDATE inbound_queue
+SET status = rows.status, processed_at = rows.processed_at, next_retry_at = rows.next_retry_at,
+    last_error = rows.last_error, locked_at = NULL, attempt_count = inbound_queue.attempt_count - rows.given_back
+FROM :rows(id bigint, token bigint, status text, processed_at instant, next_retry_at instant, last_error text, given_back bigint)
+WHERE inbound_queue.id = rows.id AND inbound_queue.token = rows.token AND inbound_queue.status = 'processing'
+
+-- name: next_heads
+-- The oldest open row behind one that ended, on idx_inbound_queue_order; read after the strand's lock, never in the same
+-- statement, whose snapshot could miss a row that was enqueued while it waited.
+SELECT rows.session_id, (
+    SELECT q.seq FROM inbound_queue q
+    WHERE q.session_id = rows.session_id AND q.seq > rows.seq AND q.status IN ('pending', 'failed')
+    ORDER BY q.seq LIMIT 1)
+FROM :rows(session_id text, seq bigint)
+
+-- name: settle_strands
+UPDATE inbound_strand
+SET lease_until = NULL, holder = NULL, head_seq = rows.head_seq, due_at = rows.due_at,
+    last_message_sent = COALESCE(rows.sent, inbound_strand.last_message_sent),
+    last_input_origin = COALESCE(rows.origin, inbound_strand.last_input_origin),
+    last_activity = COALESCE(rows.active_at, inbound_strand.last_activity)
+FROM :rows(session_id text, head_seq bigint, due_at instant, sent text, origin text, active_at instant)
+WHERE inbound_strand.session_id = rows.session_id
+
+-- name: count_open
+SELECT count(*) FROM inbound_queue WHERE session_id = :session_id AND status IN ('pending', 'processing', 'failed')
+
+-- name: expire_open
+UPDATE inbound_queue
+SET status = 'expired', processed_at = :now, locked_at = NULL, next_retry_at = NULL,
+    last_error = COALESCE(:reason, last_error)
+WHERE session_id = :session_id AND status IN ('pending', 'processing', 'failed')
+
+-- name: close_strand
+-- The token grows, so that whoever still delivers can no longer report anything.
+UPDATE inbound_strand
+SET state = 'closed', head_seq = NULL, due_at = NULL, lease_until = NULL, holder = NULL, token = token + 1
+WHERE session_id = :session_id
+
+-- name: hasten
+-- Makes a waiting head due; one in flight is left alone.
+UPDATE inbound_strand SET due_at = :now WHERE session_id = :session_id AND due_at > :now
+
+-- name: hasten_row
+UPDATE inbound_queue SET next_retry_at = :now
+WHERE session_id = :session_id AND seq = :seq AND status = 'failed' AND next_retry_at > :now
+
+-- name: expire_row
+UPDATE inbound_queue
+SET status = 'expired', processed_at = :now, locked_at = NULL, next_retry_at = NULL,
+    last_error = COALESCE(last_error, 'Expired by an operator.')
+WHERE id = :id
+
+-- name: replace_head
+-- The token grows: a delivery under way can no longer report anything.
+UPDATE inbound_strand
+SET head_seq = :head_seq, due_at = :due_at, lease_until = NULL, holder = NULL, token = token + 1
+WHERE session_id = :session_id
+
+-- name: earliest_due
+SELECT due_at FROM inbound_strand WHERE served_by = :served_by AND due_at IS NOT NULL ORDER BY due_at LIMIT 1
+
+-- name: earliest_lease
+SELECT lease_until FROM inbound_strand WHERE lease_until IS NOT NULL ORDER BY lease_until LIMIT 1
+
+-- name: pull_in
+-- A due time further away than the longest wait comes from a clock that was set: it is cut to that wait.
+UPDATE inbound_strand SET due_at = :horizon WHERE served_by = :served_by AND due_at > :horizon
+
+-- name: shorten_leases
+UPDATE inbound_strand SET lease_until = :horizon WHERE lease_until > :horizon
+
+-- name: served
+SELECT DISTINCT served_by FROM inbound_strand WHERE due_at IS NOT NULL
+
+-- name: origins
+-- The origins that have ended rows, by skipping along idx_inbound_queue_ended.
+WITH RECURSIVE found(origin) AS (
+    SELECT min(origin) FROM inbound_queue WHERE status IN ('delivered', 'expired')
+    UNION ALL
+    SELECT (SELECT min(q.origin) FROM inbound_queue q
+            WHERE q.status IN ('delivered', 'expired') AND q.origin > found.origin)
+    FROM found WHERE found.origin IS NOT NULL
+)
+SELECT origin FROM found WHERE origin IS NOT NULL
+
+-- name: prune
+-- Only what ended, counted from when it ended; on idx_inbound_queue_ended.
+DELETE FROM inbound_queue WHERE id IN (
+    SELECT q.id FROM inbound_queue q
+    WHERE q.origin = :origin AND q.status IN ('delivered', 'expired') AND q.processed_at < :before
+    ORDER BY q.processed_at LIMIT :limit)
+RETURNING id
+
+-- name: get
+SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
+    created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
+    source_channel_id, token
+FROM inbound_queue WHERE id = :id
+
+-- name: list
+SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
+    created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
+    source_channel_id, token
+FROM inbound_queue
+WHERE id > :after AND (:status = '' OR status = :status)
+ORDER BY id LIMIT :limit
+
+-- name: list_session
+SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
+    created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
+    source_channel_id, token
+FROM inbound_queue
+WHERE session_id = :session_id AND seq > :after AND (:status = '' OR status = :status)
+ORDER BY seq LIMIT :limit
+
+-- name: strand
+SELECT head_seq, last_message_sent, last_input_origin, last_activity FROM inbound_strand WHERE session_id = :session_id
+
+-- name: head
+SELECT id, seq, status, attempt_count, last_error, next_retry_at FROM inbound_queue
+WHERE session_id = :session_id AND seq = :seq
+
+-- name: counts
+SELECT status, count(*) FROM inbound_queue
+WHERE session_id = :session_id AND status IN ('pending', 'processing', 'failed') GROUP BY status
+
+-- name: all_counts
+SELECT status, count(*) FROM inbound_queue WHERE status IN ('pending', 'processing', 'failed') GROUP BY status
+
+-- name: oldest
+-- The oldest open message is the head of some strand.
+SELECT min(q.created_at) FROM inbound_strand s
+JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq

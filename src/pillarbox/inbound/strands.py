@@ -1,0 +1,164 @@
+"""Taking messages in and closing sessions: the steps that write strands from the producers' side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pillarbox.errors import DuplicateMismatch
+from pillarbox.inbound.model import Enqueued, NewMessage
+from pillarbox.sessions.registry import closed_session, unknown_session
+from pillarbox.storage import Row, Step, load_queries
+from pillarbox.text import printable
+
+queries = load_queries("pillarbox.inbound")
+
+Answer = Enqueued | Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A new message that passed the edge, and its payload as text."""
+
+    new: NewMessage
+    payload_json: str | None
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        return None if self.new.source_message_id is None else (self.new.origin, self.new.source_message_id)
+
+
+def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step[list[Answer]]:
+    """Store a set of messages, each once, in the order given within each session; one answer for each."""
+    strands = yield from lock({item.new.session_id for item in items})
+    known = yield from _look_up({item.source for item in items if item.source})
+    answers: list[Answer | None] = [None] * len(items)
+    fresh: list[int] = []
+    first_of: dict[tuple[str, str], int] = {}
+    for position, item in enumerate(items):
+        source = item.source
+        if source in known:
+            answers[position] = _duplicate(item, known[source])
+        elif (strand := strands.get(item.new.session_id)) is None:
+            answers[position] = unknown_session(item.new.session_id)
+        elif strand.state == "closed":
+            answers[position] = closed_session(item.new.session_id)
+        elif source is None or first_of.setdefault(source, position) == position:
+            fresh.append(position)
+    yield from _insert(items, fresh, strands, answers, now=now, gate=gate)
+    yield from _answer_the_rest(items, answers)
+    return answers  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A strand under our lock."""
+
+    session_id: str
+    state: str
+    next_seq: int
+    head_seq: int | None
+    token: int
+    in_flight: bool
+
+
+def lock(session_ids: set[str]) -> Step[dict[str, Locked]]:
+    """The strands of these sessions, held until the transaction ends."""
+    rows = yield queries.lock_strands(session_ids=sorted(session_ids))
+    return {row[0]: Locked(*row[:5], bool(row[5])) for row in rows}
+
+
+def _look_up(sources: set[tuple[str, str]]) -> Step[dict[tuple[str, str], Row]]:
+    if not sources:
+        return {}
+    rows = yield queries.duplicates(rows=sorted(sources))
+    return {(row[0], row[1]): row for row in rows}
+
+
+def _insert(
+    items: Sequence[Checked],
+    fresh: list[int],
+    strands: dict[str, Locked],
+    answers: list[Answer | None],
+    *,
+    now: datetime,
+    gate: timedelta,
+) -> Step[None]:
+    if not fresh:
+        return
+    next_seq = {session_id: strand.next_seq for session_id, strand in strands.items()}
+    rows, places = [], {}
+    for position in fresh:
+        new, seq = items[position].new, next_seq[items[position].new.session_id]
+        next_seq[new.session_id] = seq + 1
+        places[new.session_id, seq] = position
+        rows.append(_columns(items[position], seq, now))
+    heads: dict[str, int] = {}
+    for session_id, seq, row_id in (yield queries.insert(rows=rows)):
+        answers[places[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
+        heads[session_id] = min(seq, heads.get(session_id, seq))
+    if heads:
+        due = {key: now + gate if strands[key].state == "starting" else now for key in heads}
+        yield queries.lengthen(rows=[(key, next_seq[key], heads[key], due[key]) for key in sorted(heads)])
+
+
+def _answer_the_rest(items: Sequence[Checked], answers: list[Answer | None]) -> Step[None]:
+    """Whoever is left was a duplicate of a message in the same set, or of one that another node stored meanwhile."""
+    left = [position for position, answer in enumerate(answers) if answer is None]
+    known = yield from _look_up({source for position in left if (source := items[position].source)})
+    for position in left:
+        source = items[position].source
+        assert source is not None
+        answers[position] = _duplicate(items[position], known[source])
+
+
+def _duplicate(item: Checked, row: Row) -> Answer:
+    _, _, row_id, seq, status, session_id, message_type, content = row
+    if (session_id, message_type, content) != (item.new.session_id, item.new.message_type, item.new.content):
+        source = printable(item.new.source_message_id)
+        return DuplicateMismatch(f"Source id {source} was used before for another message; give this one its own.")
+    return Enqueued(row_id, seq, True, status)
+
+
+def _columns(item: Checked, seq: int, now: datetime) -> tuple[object, ...]:
+    new = item.new
+    return (
+        new.session_id,
+        seq,
+        new.origin,
+        new.message_type,
+        new.content,
+        item.payload_json,
+        new.actor_id,
+        new.actor_name,
+        new.actor_avatar_url,
+        new.source_message_id,
+        new.source_channel_id,
+        now,
+    )
+
+
+def close(session_id: str, *, now: datetime, reason: str | None = None) -> Step[int]:
+    """Expire all that is open and fence out whoever delivers; answers how many."""
+    if not (yield from lock({session_id})):
+        return 0
+    ((count,),) = yield queries.count_open(session_id=session_id)
+    if count:
+        yield queries.expire_open(session_id=session_id, now=now, reason=reason)
+    yield queries.close_strand(session_id=session_id)
+    return int(count)
+
+
+def next_heads(after: Sequence[tuple[str, int]]) -> Step[dict[str, int | None]]:
+    """The next open row of each session behind the given one."""
+    if not after:
+        return {}
+    rows = yield queries.next_heads(rows=list(after))
+    return {session_id: seq for session_id, seq in rows}
+
+
+def hasten(session_id: str, seq: int, now: datetime) -> Step[None]:
+    """Make a waiting head due."""
+    yield queries.hasten(session_id=session_id, now=now)
+    yield queries.hasten_row(session_id=session_id, seq=seq, now=now)

@@ -1,0 +1,67 @@
+"""Delivering a claimed message to its session's target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from typing import assert_never
+
+from pillarbox.clock import Clock
+from pillarbox.engine import Delivered, Outcome
+from pillarbox.errors import InvalidInput
+from pillarbox.inbound.model import InboundMessage, Parcel
+from pillarbox.inbound.targets.command import deliver_command
+from pillarbox.inbound.targets.http import HttpDeliverer
+from pillarbox.inbound.targets.placement import (
+    ANY_NODE,
+    CommandTarget,
+    HttpTarget,
+    PythonTarget,
+    TargetSpec,
+    read_target,
+)
+from pillarbox.text import check_name
+
+Deliver = Callable[[InboundMessage], Awaitable[Outcome | None]]
+
+
+class Targets:
+    """All kinds of target on one node, and the callables registered in this process."""
+
+    def __init__(self, *, node: str, clock: Clock) -> None:
+        self.node = node
+        self._clock = clock
+        self._http = HttpDeliverer(node=node, clock=clock)
+        self._callables: dict[str, Deliver] = {}
+        self._read = lru_cache(maxsize=1024)(_read)
+
+    def register(self, name: str, deliver: Deliver) -> None:
+        """Let sessions with the target `{kind: python, name}` be delivered by this callable."""
+        check_name("name", name, most=100)
+        if name in self._callables:
+            raise InvalidInput("name", f"a target named {name} is registered already.")
+        self._callables[name] = deliver
+
+    def serves(self) -> list[str]:
+        """What this process can deliver to."""
+        return [ANY_NODE, f"node:{self.node}", *(f"python:{name}" for name in self._callables)]
+
+    async def deliver(self, parcel: Parcel) -> Outcome:
+        spec = self._read(parcel.target)
+        match spec:
+            case HttpTarget():
+                return await self._http.deliver(spec, parcel.message)
+            case CommandTarget():
+                return await deliver_command(spec, parcel.message, node=self.node, clock=self._clock)
+            case PythonTarget():
+                return await self._callables[spec.name](parcel.message) or Delivered()
+            case _:
+                assert_never(spec)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+def _read(text: str) -> TargetSpec:
+    return read_target(json.loads(text))

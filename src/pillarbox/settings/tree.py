@@ -1,0 +1,175 @@
+"""The settings themselves: a new section is a struct here and a field of `Settings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from pillarbox.errors import SettingsError
+
+_YEAR = 366 * 86_400.0
+
+Seconds = Annotated[float, Meta(ge=0.01, le=_YEAR)]
+Days = Annotated[float, Meta(gt=0, le=36_600)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Name = Annotated[str, Meta(min_length=1)]
+
+REPLAY_DAYS: Mapping[str, float] = MappingProxyType({"telegram": 1.0, "whatsapp": 7.0})
+"""How long a platform may send the same update again; forgetting it sooner would deliver it twice."""
+
+
+def _refuse_timeout_beyond_lease(section: str, timeout: float | None, lease: float) -> None:
+    if timeout is not None and timeout >= lease:
+        raise SettingsError(
+            f"{section}.deliver_timeout_seconds ({timeout:g}) must be below "
+            f"{section}.lease_seconds ({lease:g}); shorten the timeout or lengthen the lease."
+        )
+
+
+def _timeout_below_lease(timeout: float | None, lease: float, *, default: float) -> float:
+    return min(default, lease * 2 / 3) if timeout is None else timeout
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table of `pillarbox.toml`."""
+
+
+class Http(Section, frozen=True, kw_only=True):
+    """Where the HTTP API and the dashboard listen."""
+
+    host: Annotated[Name, Meta(description="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[Port, Meta(description="The port to listen on; 0 takes a free one.")] = 8025
+    public_url: Annotated[
+        str | None,
+        Meta(description="The address people outside reach this server by, without a final slash."),
+    ] = None
+    allowed_hosts: Annotated[
+        tuple[Name, ...],
+        Meta(description="Further `Host` names to answer, beside loopback and the bound address."),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        url = self.public_url
+        if url is not None and (not url.startswith(("http://", "https://")) or url.endswith("/")):
+            raise SettingsError(
+                "http.public_url must begin with http:// or https:// and not end with a slash."
+            )
+
+
+class Log(Section, frozen=True, kw_only=True):
+    """What is logged to stderr, and how."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least severe level that is logged."),
+    ] = "info"
+    format: Annotated[
+        Literal["text", "json"], Meta(description="Lines for people, or one JSON object a line.")
+    ] = "text"
+
+
+class Metrics(Section, frozen=True, kw_only=True):
+    """Prometheus metrics at `/metrics`."""
+
+    prefix: Annotated[
+        str,
+        Meta(pattern="^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="What every metric's name begins with."),
+    ] = "pillarbox"
+    public: Annotated[bool, Meta(description="Whether `/metrics` answers without the admin key.")] = False
+
+
+class Shutdown(Section, frozen=True, kw_only=True):
+    """How the process stops."""
+
+    grace_seconds: Annotated[
+        Seconds, Meta(description="How long running deliveries may take to end after SIGTERM.")
+    ] = 10.0
+
+
+class Database(Section, frozen=True, kw_only=True):
+    """How the database is used; its address is `--database` or `PILLARBOX_DATABASE`."""
+
+    pool_size: Annotated[Count, Meta(description="The most connections a process opens to PostgreSQL.")] = 8
+    busy_timeout_seconds: Annotated[
+        Seconds, Meta(description="How long to wait for a connection or a write lock.")
+    ] = 10.0
+    statement_timeout_seconds: Annotated[
+        Seconds, Meta(description="How long one statement may run on PostgreSQL.")
+    ] = 30.0
+
+
+class Inbound(Section, frozen=True, kw_only=True):
+    """Delivery of inbound messages to their sessions."""
+
+    backoff_seconds: Annotated[
+        tuple[Seconds, ...],
+        Meta(min_length=1, description="Waits between attempts; the last one repeats for ever."),
+    ] = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
+    lease_seconds: Annotated[
+        Seconds, Meta(description="How long a claim holds a message unless renewed.")
+    ] = 300.0
+    poll_seconds: Annotated[Seconds, Meta(description="The longest sleep before looking for work again.")] = (
+        1.0
+    )
+    concurrency: Annotated[Count, Meta(description="How many sessions a process delivers to at once.")] = 64
+    deliver_timeout_seconds: Annotated[
+        Seconds | None,
+        Meta(description="How long one delivery may take; unset: 30, or two thirds of a shorter lease."),
+    ] = None
+    startup_gate_seconds: Annotated[
+        Seconds, Meta(description="How long messages wait for a session that is still initializing.")
+    ] = 15.0
+    retention_days: Annotated[Days, Meta(description="How long ended messages are kept.")] = 7.0
+    origin_retention_days: Annotated[
+        Mapping[str, Days],
+        Meta(description="The same for one origin, never shorter than its platform may send again."),
+    ] = field(default_factory=dict)
+    deaths_before_longest_wait: Annotated[
+        Count, Meta(description="Workers that may die on a message before it waits the longest backoff.")
+    ] = 3
+
+    def __post_init__(self) -> None:
+        _refuse_timeout_beyond_lease("inbound", self.deliver_timeout_seconds, self.lease_seconds)
+        for origin, days in self.origin_retention_days.items():
+            if days < (least := REPLAY_DAYS.get(origin, 0)):
+                raise SettingsError(
+                    f"inbound.origin_retention_days.{origin} must be at least {least:g}: "
+                    "the platform may send a message again for that long."
+                )
+
+    @property
+    def effective_deliver_timeout_seconds(self) -> float:
+        """Tell how long one delivery may take, always less than the lease."""
+        return _timeout_below_lease(self.deliver_timeout_seconds, self.lease_seconds, default=30.0)
+
+    def retention_days_for(self, origin: str) -> float:
+        """Tell how long an origin's ended messages are kept, at least while its platform may repeat them."""
+        return self.origin_retention_days.get(origin, max(self.retention_days, REPLAY_DAYS.get(origin, 0.0)))
+
+
+class Inbox(Section, frozen=True, kw_only=True):
+    """The idempotency inbox."""
+
+    lease_seconds: Annotated[
+        Seconds, Meta(description="How long a key is leased when the caller does not say.")
+    ] = 60.0
+    retention_days: Annotated[
+        float, Meta(ge=7, le=30, description="How long a processed key is remembered.")
+    ] = 7.0
+    cleanup_seconds: Annotated[Seconds, Meta(description="The time between two removals of old keys.")] = 60.0
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """Everything that can be set, with its defaults."""
+
+    http: Http = Http()
+    log: Log = Log()
+    metrics: Metrics = Metrics()
+    shutdown: Shutdown = Shutdown()
+    database: Database = Database()
+    inbound: Inbound = Inbound()
+    inbox: Inbox = Inbox()

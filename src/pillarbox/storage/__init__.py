@@ -1,0 +1,7 @@
+"""Databases: transactions as generators of statements, run alike on SQLite, PostgreSQL and CockroachDB."""
+
+from pillarbox.storage.database import Database, Params, Row, Statement, Step, Work, together
+from pillarbox.storage.queries import Query, load_queries
+from pillarbox.storage.values import instant, instant_or_none
+
+__all__ = ["Database", "Params", "Query", "Row", "Statement", "Step", "Work", "instant", "instant_or_none", "load_queries", "together"]

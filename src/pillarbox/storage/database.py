@@ -1,0 +1,76 @@
+"""What the pipes ask of a database.
+
+A transaction is written once, as a generator that yields statements and is sent their rows: `Step`. It does no I/O itself, so
+the same text runs on the SQLite writer thread, on a PostgreSQL connection, or inside a caller's own transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from pillarbox.clock import Clock
+
+if TYPE_CHECKING:
+    from pillarbox.storage.queries import Query
+
+T = TypeVar("T")
+
+Params = Mapping[str, object]
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One query and its parameters; a list parameter holds the rows of a set."""
+
+    query: Query
+    params: Params
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Statements that do not need each other's answers, sent in one round trip."""
+
+    statements: tuple[Statement, ...]
+
+
+Step = Generator[Statement | Together, list[Any], T]
+Work = Callable[[], Step[T]]
+
+
+def together(*statements: Statement) -> Step[list[list[Row]]]:
+    """Run several statements at once; answers the rows of each."""
+    return (yield Together(statements))
+
+
+class Database(Protocol):
+    """A durable store.
+
+    A write is one transaction: when it returns, it is on disk, once; when it raises, nothing of it is. `Unavailable` means try
+    again later. A work may be run more than once before it commits, so it must not have effects of its own. The blocking forms
+    are for threads that may not wait for an event loop, such as the one that renews leases.
+    """
+
+    dialect: str
+    clock: Clock
+
+    async def write(self, work: Work[T]) -> T: ...
+
+    async def read(self, work: Work[T]) -> T: ...
+
+    def write_blocking(self, work: Work[T]) -> T: ...
+
+    def read_blocking(self, work: Work[T]) -> T: ...
+
+    def ring(self) -> None:
+        """Tell other processes, soon and without waiting, that something was committed which they may want."""
+
+    def watch(self, rung: Callable[[], None]) -> None:
+        """Call `rung`, from any thread, whenever another process may have committed something."""
+
+    async def tend(self) -> None:
+        """What wants doing now and then, such as measuring the server's clock again."""
+
+    async def close(self) -> None: ...

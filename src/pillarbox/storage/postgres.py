@@ -1,0 +1,247 @@
+"""PostgreSQL and CockroachDB: a pool of connections driven from threads; every write leaves a mark that settles ambiguous commits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from pillarbox.clock import OffsetClock
+from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable
+from pillarbox.storage.database import Row, Statement, Work
+from pillarbox.storage.driver import drive
+from pillarbox.storage.postgres_bell import PostgresBell
+from pillarbox.storage.postgres_url import PostgresAddress, connect_options, require_safe_server
+
+T = TypeVar("T")
+
+_TRIES = 12
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.5
+
+_CREATE_MARK = "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
+_MARK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, %s, now())
+           ON CONFLICT (writer) DO UPDATE SET serial = excluded.serial, at = excluded.at"""
+_LOOK = "SELECT serial FROM commit_mark WHERE writer = %s FOR UPDATE"
+_SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
+
+
+class _CommitUnknown(Exception):
+    """The connection broke while COMMIT was under way."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("the answer to COMMIT did not arrive")
+        self.result = result
+
+
+class PostgresDatabase:
+    """A PostgreSQL or CockroachDB database, shared with any number of nodes."""
+
+    dialect = "postgres"
+
+    def __init__(self, url: str, *, pool_size: int = 8, busy_timeout: float = 10.0, statement_timeout: float = 30.0) -> None:
+        self.address = PostgresAddress.parse(url)
+        self._busy_timeout = busy_timeout
+        self._random = random.Random()  # noqa: S311 - spreads retries, guards nothing
+        self._local = threading.local()
+        self._pool = ConnectionPool(
+            self.address.conninfo,
+            min_size=1,
+            max_size=pool_size,
+            timeout=busy_timeout,
+            kwargs=connect_options(statement_timeout),
+            configure=None if self.address.pooled else partial(_configure, statement_timeout=statement_timeout),
+            open=False,
+            name="pillarbox",
+        )
+        self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
+        self._bell = PostgresBell(self.address, statement_timeout)
+        self.cockroach = False
+        self.clock = self._first_contact(statement_timeout)
+        self._pool.open()
+
+    def _first_contact(self, statement_timeout: float) -> OffsetClock:
+        try:
+            with psycopg.connect(self.address.conninfo, **connect_options(statement_timeout)) as connection:
+                self.cockroach = require_safe_server(connection)
+                # Two nodes that start together may both try to create the table; the second one finds it there.
+                with suppress(errors.UniqueViolation, errors.DuplicateTable):
+                    connection.execute(_CREATE_MARK)
+                return OffsetClock(counter=time.monotonic, offset=_clock_offset(connection))
+        except psycopg.OperationalError as error:
+            raise Unavailable("PostgreSQL cannot be reached; check the URL and that the server runs.") from error
+
+    async def write(self, work: Work[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.write_blocking, work)
+
+    async def read(self, work: Work[T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.read_blocking, work)
+
+    def write_blocking(self, work: Work[T]) -> T:
+        serial = uuid.uuid4().hex
+        unknown: _CommitUnknown | None = None
+        for pause in self._pauses():
+            try:
+                with self._connection() as connection:
+                    if unknown is not None and self._did_commit(connection, serial):
+                        result: T = unknown.result
+                        return result
+                    unknown = None
+                    return self._transaction(connection, serial, work)
+            except _CommitUnknown as error:
+                unknown = error
+            except errors.ReadOnlySqlTransaction as error:
+                raise Unavailable("The database server only reads at the moment; try again.") from error
+            except psycopg.OperationalError as error:
+                _raise_if_final(error)
+            time.sleep(pause)
+        raise Unavailable("The database did not answer in time; whatever was not acknowledged may be sent again.")
+
+    def read_blocking(self, work: Work[T]) -> T:
+        for pause in self._pauses():
+            try:
+                with self._connection() as connection, connection.transaction():
+                    return drive(work, partial(_execute, connection))
+            except psycopg.OperationalError as error:
+                _raise_if_final(error)
+            time.sleep(pause)
+        raise Unavailable("The database did not answer in time; try again.")
+
+    def ring(self) -> None:
+        if not self.cockroach:
+            self._bell.ring()
+
+    def watch(self, rung: Callable[[], None]) -> None:
+        if not (self.cockroach or self.address.pooled):
+            self._bell.watch(rung)
+
+    async def tend(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._tend)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._bell.close)
+        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._pool.close)
+
+    def _tend(self) -> None:
+        with self._connection() as connection:
+            self.clock.follow(_clock_offset(connection))
+            connection.execute(_SWEEP)
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise DatabaseBusy("No database connection became free in time; try again.") from error
+
+    def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T]) -> T:
+        """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own."""
+        result: T | None = None
+        committing = False
+        try:
+            with connection.pipeline():
+                connection.execute("BEGIN")
+                if self.address.pooled:
+                    connection.execute("SET LOCAL synchronous_commit TO on")
+                connection.execute(_MARK, (self._writer(), serial))
+                result = drive(work, partial(_execute, connection))
+                committing = True
+                connection.execute("COMMIT")
+        except BaseException as error:
+            if committing and _leaves_commit_unknown(error):
+                raise _CommitUnknown(result) from error
+            _roll_back(connection)
+            raise
+        return result  # type: ignore[return-value]
+
+    def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
+        """Whether the transaction with that mark committed; waits for it while its own connection is still being ended."""
+        with connection.transaction():
+            row = connection.execute(_LOOK, (self._writer(),)).fetchone()
+        return row is not None and row[0] == serial
+
+    def _writer(self) -> str:
+        """The name of this thread's mark row."""
+        name: str | None = getattr(self._local, "writer", None)
+        if name is None:
+            name = self._local.writer = uuid.uuid4().hex
+        return name
+
+    def _pauses(self) -> Iterator[float]:
+        deadline = time.monotonic() + self._busy_timeout
+        pause = _FIRST_PAUSE
+        for _ in range(_TRIES):
+            yield pause * self._random.uniform(0.5, 1.0)
+            if time.monotonic() > deadline:
+                return
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _configure(connection: psycopg.Connection[Any], *, statement_timeout: float) -> None:
+    connection.execute("SET synchronous_commit TO on")
+    connection.execute(f"SET statement_timeout TO {int(statement_timeout * 1000)}")
+    connection.execute(f"SET idle_in_transaction_session_timeout TO {int(statement_timeout * 1000)}")
+
+
+def _execute(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
+    """Send all, then fetch: in a pipeline only fetching waits, and what answers nothing costs no round trip."""
+    cursors = [_send(connection, statement) for statement in statements]
+    return [
+        cursor.fetchall() if statement.query.answers else []
+        for cursor, statement in zip(cursors, statements, strict=True)
+    ]
+
+
+def _send(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
+    query, params = statement.query, dict(statement.params)
+    if query.sets:
+        columns = list(zip(*params.pop("rows"), strict=True)) or [()] * len(query.sets)  # type: ignore[call-overload]
+        params.update((f"rows_{name}", list(column)) for name, column in zip(query.sets, columns, strict=True))
+    return connection.execute(query.postgres.encode(), params)
+
+
+def _leaves_commit_unknown(error: BaseException) -> bool:
+    """Whether COMMIT may have taken effect although it did not say so."""
+    if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
+        return False
+    return isinstance(error, psycopg.OperationalError)
+
+
+def _roll_back(connection: psycopg.Connection[Any]) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()
+
+
+def _clock_offset(connection: psycopg.Connection[Any]) -> float:
+    """The server's clock against our monotonic one, halving the round trip."""
+    before = time.monotonic()
+    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+    after = time.monotonic()
+    assert row is not None
+    return float(row[0]) - (before + after) / 2
+
+
+def _raise_if_final(error: psycopg.OperationalError) -> None:
+    """A lost connection is worth another try; a server that says no is not."""
+    match error:
+        case errors.DiskFull() | errors.OutOfMemory():
+            raise DatabaseFull("The database server has no room left; make some and try again.") from error
+        case errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():
+            raise Unavailable("The database server refuses this user or database; check the URL.") from error
+        case errors.QueryCanceled() | errors.LockNotAvailable():
+            raise DatabaseBusy("The database was too slow to answer; try again.") from error

@@ -1,0 +1,115 @@
+"""LISTEN/NOTIFY between nodes: carries nothing, is rung after the commit, and may be lost without harm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from pillarbox.storage.postgres_url import PostgresAddress, connect_options
+
+_CHANNEL = "pillarbox"
+_QUIET_SECONDS = 0.005
+_PAUSE_SECONDS = 0.5
+
+
+class PostgresBell:
+    """Rings other nodes, at most once in a few milliseconds, and hears them ring."""
+
+    def __init__(self, address: PostgresAddress, statement_timeout: float) -> None:
+        self._address = address
+        self._options = connect_options(statement_timeout)
+        self._wanted = threading.Event()
+        self._closed = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._ringing = False
+
+    def ring(self) -> None:
+        if not self._ringing:
+            self._ringing = True
+            self._start(self._ring_on_demand)
+        self._wanted.set()
+
+    def watch(self, rung: Callable[[], None]) -> None:
+        self._start(self._listen, rung)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._wanted.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self, target: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=target, args=args, name="pillarbox-bell", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _ring_on_demand(self) -> None:
+        with _Reconnecting(self) as connection:
+            while not self._closed.is_set():
+                self._wanted.wait()
+                self._wanted.clear()
+                connection.run(f"NOTIFY {_CHANNEL}")
+                self._closed.wait(_QUIET_SECONDS)
+
+    def _listen(self, rung: Callable[[], None]) -> None:
+        with _Reconnecting(self) as connection:
+            while not self._closed.is_set():
+                if connection.run(f"LISTEN {_CHANNEL}"):
+                    rung()
+                    while connection.heard() and not self._closed.is_set():
+                        rung()
+
+    def connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self._address.conninfo, **self._options)
+
+    def pause(self) -> None:
+        self._closed.wait(_PAUSE_SECONDS)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+
+class _Reconnecting:
+    """One connection that is made again whenever it breaks."""
+
+    def __init__(self, bell: PostgresBell) -> None:
+        self._bell = bell
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def __enter__(self) -> _Reconnecting:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def run(self, sql: str) -> bool:
+        try:
+            if self._connection is None or self._connection.broken:
+                self._connection = self._bell.connect()
+            self._connection.execute(sql.encode())
+        except psycopg.Error:
+            self._forget()
+            return False
+        return True
+
+    def heard(self) -> bool:
+        """Wait for notifications; false when the connection is gone."""
+        assert self._connection is not None
+        try:
+            while not self._bell.closed:
+                if list(self._connection.notifies(timeout=0.2, stop_after=1)):
+                    return True
+        except psycopg.Error:
+            self._forget()
+        return False
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._bell.pause()

@@ -1,0 +1,61 @@
+"""Where a PostgreSQL server is, how to connect to it, and which servers are refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+
+from pillarbox.errors import InvalidInput, UnsafeDatabase
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """A connection URL without our own options, and whether a transaction pooler stands in between."""
+
+    conninfo: str
+    pooled: bool
+
+    @classmethod
+    def parse(cls, url: str) -> PostgresAddress:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        pooler = options.pop("pooler", None)
+        if pooler not in (None, "transaction", "session"):
+            raise InvalidInput("database", "pooler must be `transaction` or `session`.")
+        bare = parts._replace(scheme="postgresql", query=urlencode(options))
+        return cls(urlunsplit(bare), pooler == "transaction")
+
+
+def connect_options(statement_timeout: float) -> dict[str, Any]:
+    """Autocommit, no prepared statements (generic plans are slow for sets), and dead peers noticed in seconds."""
+    return {
+        "autocommit": True,
+        "prepare_threshold": None,
+        "connect_timeout": 5,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(statement_timeout * 1000),
+        "application_name": "pillarbox",
+    }
+
+
+def require_safe_server(connection: psycopg.Connection[Any]) -> bool:
+    """Refuse a replica or a server that does not write to disk; answer whether this is CockroachDB."""
+    version = _one(connection, "SELECT version()")
+    if version.startswith("CockroachDB"):
+        return True
+    if _one(connection, "SELECT pg_is_in_recovery()"):
+        raise UnsafeDatabase("This PostgreSQL server is a read-only replica; use the address of the primary.")
+    if _one(connection, "SHOW fsync") == "off":
+        raise UnsafeDatabase("This PostgreSQL server runs with fsync=off and would lose messages; turn it on.")
+    return False
+
+
+def _one(connection: psycopg.Connection[Any], sql: str) -> Any:
+    row = connection.execute(sql.encode()).fetchone()
+    assert row is not None
+    return row[0]

@@ -1,0 +1,102 @@
+"""Named blocks of SQL, one text for all databases.
+
+A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one database needs its own). Inside it:
+
+    :name                          a parameter
+    :each(ids bigint)              a parameter's values as a one-column set, after IN
+    :rows(id bigint, at instant)   the parameter `rows`, a list of tuples, as a table `rows` with these columns
+    :lock(t) / :skip_locked(t)     lock the rows of t, waiting for them or passing over those locked by others
+
+Types are PostgreSQL's, and `instant`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any
+
+from pillarbox.storage.database import Statement
+
+_BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?\n", re.MULTILINE)
+_MACRO = re.compile(r":(rows|each|lock|skip_locked)\(([^)]*)\)")
+_PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_ANSWERS = re.compile(r"\A(?:SELECT|WITH|SHOW)\b|\bRETURNING\b")
+_COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One named block, in each dialect; calling it with parameters makes a statement."""
+
+    name: str
+    sqlite: str
+    postgres: str
+    sets: tuple[str, ...]
+    answers: bool
+
+    def __call__(self, **params: object) -> Statement:
+        return Statement(self, params)
+
+
+def load_queries(package: str, file: str = "queries.sql") -> Any:
+    """The blocks of a package's SQL file, as attributes of one object."""
+    text = files(package).joinpath(file).read_text(encoding="utf-8")
+    return SimpleNamespace(**{query.name: query for query in parse_queries(text)})
+
+
+def parse_queries(text: str) -> Iterator[Query]:
+    """The queries of a text; a block for one database stands over the common one."""
+    texts: dict[str, dict[str, str]] = {}
+    marks = list(_BLOCK.finditer(text))
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    for mark, end in zip(marks, ends, strict=True):
+        body = _COMMENT.sub("", text[mark.end() : end]).strip().rstrip(";")
+        texts.setdefault(mark[1], {})[mark[2] or "common"] = body
+    for name, bodies in texts.items():
+        sqlite = bodies.get("sqlite", bodies.get("common", ""))
+        postgres = bodies.get("postgres", bodies.get("common", ""))
+        sets = tuple(m[2] for m in _MACRO.finditer(postgres) if m[1] == "rows")
+        yield Query(
+            name,
+            sqlite=_MACRO.sub(_sqlite, sqlite).replace("::instant", ""),
+            postgres=_PARAM.sub(r"%(\1)s", _MACRO.sub(_postgres, postgres.replace("%", "%%"))).replace(
+                "::instant", "::timestamptz"
+            ),
+            sets=tuple(column.split()[0] for column in sets[0].split(",")) if sets else (),
+            answers=_ANSWERS.search(postgres) is not None,
+        )
+
+
+def _sqlite(macro: re.Match[str]) -> str:
+    match macro[1]:
+        case "rows":
+            columns = ", ".join(f"value ->> {i} AS {name}" for i, (name, _) in enumerate(_columns(macro[2])))
+            return f"(SELECT {columns} FROM json_each(:rows)) AS rows"
+        case "each":
+            return f"(SELECT value FROM json_each(:{macro[2].split()[0]}))"
+        case _:
+            return ""
+
+
+def _postgres(macro: re.Match[str]) -> str:
+    match macro[1]:
+        case "rows":
+            columns = _columns(macro[2])
+            arrays = ", ".join(f":rows_{name}::{kind}[]" for name, kind in columns)
+            return f"unnest({arrays}) AS rows({', '.join(name for name, _ in columns)})"
+        case "each":
+            name, kind = macro[2].split()
+            return f"(SELECT unnest(:{name}::{kind}[]))"
+        case "lock":
+            return f"FOR NO KEY UPDATE OF {macro[2]}"
+        case _:
+            return f"FOR NO KEY UPDATE OF {macro[2]} SKIP LOCKED"
+
+
+def _columns(text: str) -> list[tuple[str, str]]:
+    pairs = (column.split() for column in text.split(","))
+    return [(name, "timestamptz" if kind == "instant" else kind) for name, kind in pairs]

@@ -1,0 +1,80 @@
+"""SQLite: one writer thread, group commit, a savepoint for each caller, and readers beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+import apsw
+
+from pillarbox.clock import Clock
+from pillarbox.storage.boot import boot_clock
+from pillarbox.storage.database import Work
+from pillarbox.storage.sqlite_connection import connect, read_snapshot, require_safe_library
+from pillarbox.storage.writer import Writer
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+_READERS = 2
+
+
+class SqliteDatabase:
+    """One SQLite file, shared with any number of other processes; or a private one in memory."""
+
+    dialect = "sqlite"
+    clock: Clock
+
+    def __init__(self, path: str, *, busy_timeout: float = 10.0) -> None:
+        require_safe_library()
+        self.path = path
+        self._busy_timeout = busy_timeout
+        self._rung: list[Callable[[], None]] = []
+        self._writer = Writer(partial(connect, path, busy_timeout=busy_timeout), watch=self._changed_elsewhere)
+        self._local = threading.local()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pillarbox-read")
+        self.clock = boot_clock(self)
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._writer.submit(work, asyncio.get_running_loop())
+
+    def write_blocking(self, work: Work[T]) -> T:
+        return self._writer.submit_blocking(work)
+
+    async def read(self, work: Work[T]) -> T:
+        if self.path == MEMORY:
+            return await self.write(work)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_blocking, work)
+
+    def read_blocking(self, work: Work[T]) -> T:
+        if self.path == MEMORY:
+            return self.write_blocking(work)
+        return read_snapshot(self._reader(), work)
+
+    def ring(self) -> None:
+        """Nothing to do: other processes see the file's data version change."""
+
+    def watch(self, rung: Callable[[], None]) -> None:
+        self._rung.append(rung)
+
+    async def tend(self) -> None:
+        """Nothing needs tending between commits."""
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._readers.shutdown)
+
+    def _reader(self) -> apsw.Connection:
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self.path, busy_timeout=self._busy_timeout)
+            connection.pragma("query_only", 1)
+        return connection
+
+    def _changed_elsewhere(self) -> None:
+        for rung in self._rung:
+            rung()

@@ -1,0 +1,87 @@
+"""A connection to an SQLite file that commits to disk, and what its errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
+from pillarbox.storage.database import Row, Statement, Work
+from pillarbox.storage.driver import drive
+from pillarbox.storage.values import bindable
+
+T = TypeVar("T")
+
+MINIMUM_VERSION = (3, 51, 3)
+
+
+def require_safe_library(version: str | None = None) -> None:
+    """Refuse a SQLite whose write-ahead log can be corrupted by several writers."""
+    found = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in found.split(".")[:3]) < MINIMUM_VERSION:
+        needed = ".".join(map(str, MINIMUM_VERSION))
+        raise UnsafeDatabase(f"SQLite {found} can corrupt a shared file; install apsw {needed} or newer.")
+
+
+def connect(path: str, *, busy_timeout: float) -> apsw.Connection:
+    """A connection that commits to disk: WAL, synchronous=FULL."""
+    try:
+        connection = apsw.Connection(path)
+        connection.set_busy_timeout(int(busy_timeout * 1000))
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("fullfsync", 1)
+        connection.pragma("checkpoint_fullfsync", 1)
+        connection.pragma("journal_size_limit", 64 * 1024 * 1024)
+        connection.pragma("temp_store", "memory")
+    except apsw.Error as error:
+        raise translated(error, path) from error
+    return connection
+
+
+def execute(connection: apsw.Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+    return [execute_one(connection, statement) for statement in statements]
+
+
+def execute_one(connection: apsw.Connection, statement: Statement) -> list[Row]:
+    """Run one statement; a list parameter travels as JSON."""
+    params: dict[str, Any] = {}
+    for name, value in statement.params.items():
+        params[name] = msgspec.json.encode(bindable(value)).decode() if isinstance(value, list) else bindable(value)
+    return list(connection.execute(statement.query.sqlite, params))
+
+
+def read_snapshot(connection: apsw.Connection, work: Work[T]) -> T:
+    """Run a work that only reads, all of it on one state of the database."""
+    try:
+        connection.execute("BEGIN")
+        try:
+            return drive(work, partial(execute, connection))
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+    except apsw.Error as error:
+        raise translated(error) from error
+
+
+def translated(error: apsw.Error, path: str = "the database file") -> Exception:
+    """What an SQLite error means to a caller; a bug of ours stays what it is."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return DatabaseBusy("Another process held the database for too long; try again.")
+        case apsw.FullError():
+            return DatabaseFull("The disk is full; make room and try again.")
+        case apsw.CantOpenError():
+            return Unavailable(f"Cannot open {path}; check that its folder exists and may be written.")
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return Unavailable("The database cannot be written; check the owner and mode of the file and its folder.")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return Unavailable("The file is not an intact SQLite database; run `pillarbox doctor` and restore a backup.")
+        case apsw.IOError():
+            return Unavailable("The disk answered with an I/O error; check it and restart.")
+        case _:
+            return error

@@ -1,0 +1,31 @@
+"""Instants as the databases keep them: timestamptz on PostgreSQL, one fixed-width UTC text on SQLite."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+
+def instant_text(value: datetime) -> str:
+    """RFC 3339 in UTC with microseconds, always 27 characters, so that text order is time order."""
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def instant(value: str | datetime) -> datetime:
+    """An instant as a driver returned it."""
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+def instant_or_none(value: str | datetime | None) -> datetime | None:
+    """Likewise, where the column may be null."""
+    return None if value is None else instant(value)
+
+
+def bindable(value: Any) -> Any:
+    """A value as SQLite takes it; inside lists too."""
+    kind = type(value)
+    if kind is datetime:
+        return instant_text(value)
+    if kind is list or kind is tuple:
+        return [bindable(item) for item in value]
+    return value

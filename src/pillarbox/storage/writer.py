@@ -1,0 +1,179 @@
+"""The one thread that writes to an SQLite file.
+
+Whatever is queued when it turns around shares one transaction and one fsync. Each caller has a savepoint, so that one bad row
+fails alone; callers hear of success only after COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+from pillarbox.errors import Unavailable
+from pillarbox.storage.database import Work
+from pillarbox.storage.driver import drive
+from pillarbox.storage.sqlite_connection import execute, translated
+
+T = TypeVar("T")
+
+_MOST_TOGETHER = 256
+_GLANCE_SECONDS = 0.02
+
+
+@dataclass(slots=True, eq=False)
+class _Job(Generic[T]):
+    work: Work[T]
+    future: Any
+    loop: asyncio.AbstractEventLoop | None
+    result: T | None = None
+    error: BaseException | None = None
+
+    def announce(self) -> None:
+        if self.future.cancelled():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class _TransactionGone(Exception):
+    """SQLite rolled the whole transaction back by itself."""
+
+
+class Writer:
+    """Takes works from any thread and commits them in groups."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection], *, watch: Callable[[], None]) -> None:
+        self._connection = connect()
+        self._watch = watch
+        self._version = self._data_version()
+        self._broken: Unavailable | None = None
+        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="pillarbox-write", daemon=True)
+        self._thread.start()
+
+    async def submit(self, work: Work[T], loop: asyncio.AbstractEventLoop) -> T:
+        future: asyncio.Future[T] = loop.create_future()
+        self._put(_Job(work, future, loop))
+        return await future
+
+    def submit_blocking(self, work: Work[T]) -> T:
+        future: Future[T] = Future()
+        self._put(_Job(work, future, None))
+        return future.result()
+
+    def close(self) -> None:
+        """Commit what was queued before, then stop."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _put(self, job: _Job[Any]) -> None:
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        self._jobs.put(job)
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            jobs, open_ = self._gather()
+            if jobs:
+                self._commit_together(jobs)
+                _announce(jobs)
+            self._notice_others()
+        self._connection.close()
+
+    def _gather(self) -> tuple[list[_Job[Any]], bool]:
+        jobs: list[_Job[Any]] = []
+        try:
+            job = self._jobs.get(timeout=_GLANCE_SECONDS)
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == _MOST_TOGETHER:
+                    return jobs, True
+                job = self._jobs.get_nowait()
+        except queue.Empty:
+            return jobs, True
+        return jobs, False
+
+    def _commit_together(self, jobs: list[_Job[Any]]) -> None:
+        if self._broken is not None:
+            for job in jobs:
+                job.error = self._broken
+            return
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                self._run_in_savepoint(job)
+            self._connection.execute("COMMIT")
+        except (apsw.Error, _TransactionGone) as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._after_failure(jobs, error)
+
+    def _run_in_savepoint(self, job: _Job[Any]) -> None:
+        connection = self._connection
+        connection.execute("SAVEPOINT job")
+        try:
+            job.result, job.error = drive(job.work, partial(execute, connection)), None
+        except Exception as error:
+            job.error = translated(error) if isinstance(error, apsw.Error) else error
+            if not connection.in_transaction:
+                raise _TransactionGone from error
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+
+    def _after_failure(self, jobs: list[_Job[Any]], error: Exception) -> None:
+        if isinstance(error, apsw.IOError):
+            # A failed fsync may have lost pages that later ones would build on: only a restart reads what is truly there.
+            self._broken = Unavailable("The disk answered with an I/O error; check it and restart.")
+        if len(jobs) > 1 and not isinstance(error, apsw.BusyError | apsw.IOError):
+            for job in jobs:
+                self._commit_together([job])
+            return
+        for job in jobs:
+            if isinstance(error, apsw.Error):
+                job.error = translated(error)
+
+    def _notice_others(self) -> None:
+        """The data version as this connection sees it moves only when another one has committed."""
+        version = self._data_version()
+        if version != self._version:
+            self._version = version
+            self._watch()
+
+    def _data_version(self) -> int:
+        try:
+            return int(self._connection.pragma("data_version"))
+        except apsw.Error:
+            return -1
+
+
+def _announce(jobs: list[_Job[Any]]) -> None:
+    """Wake each caller's event loop once, not once for each caller."""
+    waiting: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = defaultdict(list)
+    for job in jobs:
+        if job.loop is None:
+            job.announce()
+        else:
+            waiting[job.loop].append(job)
+    for loop, theirs in waiting.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_announce_all, theirs)
+
+
+def _announce_all(jobs: list[_Job[Any]]) -> None:
+    for job in jobs:
+        job.announce()

@@ -1,0 +1,65 @@
+"""Prometheus metrics of one process, in a registry of their own."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+TARGET_KINDS = ("http", "tmux", "command", "callable")
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class InboundMetrics:
+    """What the inbound pipe counts; nothing is labelled with text that a caller chose."""
+
+    def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
+        name = f"{prefix}_inbound"
+        self.enqueued = Counter(f"{name}_enqueued_total", "Inbound messages stored.", registry=registry)
+        self.duplicates = Counter(
+            f"{name}_duplicates_total", "Inbound messages that had been stored before.", registry=registry
+        )
+        self.delivered = Counter(f"{name}_delivered_total", "Inbound messages delivered.", registry=registry)
+        self.failed_attempts = Counter(
+            f"{name}_failed_attempts_total", "Attempts that failed and will be repeated.", registry=registry
+        )
+        self.expired = Counter(f"{name}_expired_total", "Inbound messages that expired.", registry=registry)
+        self.inflight = Gauge(f"{name}_inflight", "Inbound messages in delivery here.", registry=registry)
+        self.queue_length = Gauge(f"{name}_queue_length", "Inbound messages that wait.", registry=registry)
+        self.oldest_age_seconds = Gauge(
+            f"{name}_oldest_age_seconds", "Age of the oldest inbound message that waits.", registry=registry
+        )
+        self.delivery_seconds = Histogram(
+            f"{name}_delivery_seconds",
+            "Duration of one delivery by kind of target.",
+            ["target"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        for kind in TARGET_KINDS:
+            self.delivery_seconds.labels(target=kind)
+
+
+class Metrics:
+    """Everything one process measures, all of it at 0 from the start."""
+
+    def __init__(self, prefix: str = "pillarbox") -> None:
+        self._registry = CollectorRegistry()
+        self.inbound = InboundMetrics(prefix, self._registry)
+        self._http_requests = Counter(
+            f"{prefix}_http_requests_total",
+            "HTTP requests answered.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+
+    def count_request(self, *, method: str, route: str, status: int) -> None:
+        """Count an answered request; the route is its pattern, never the path as requested."""
+        known = method if method in _METHODS else "OTHER"
+        self._http_requests.labels(method=known, route=route, status=str(status)).inc()
+
+    def exposition(self) -> bytes:
+        """Write all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,82 @@
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Never
+
+import pytest
+
+from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, shared_postgres
+
+SCRATCH = "PILLARBOX_TEST_SCRATCH"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        scratch = tempfile.mkdtemp(prefix="pillarbox-tests-")
+        Path(scratch).chmod(0o755)
+        os.environ[SCRATCH] = scratch
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        scratch = Path(os.environ.pop(SCRATCH))
+        server = PostgresServer(scratch / "postgres")
+        if server.running:
+            server.stop("immediate")
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def scratch() -> Path:
+    """A folder all workers of this run share, and that every user may enter."""
+    return Path(os.environ[SCRATCH])
+
+
+@pytest.fixture(scope="session")
+def postgres(scratch: Path) -> Postgres:
+    try:
+        return shared_postgres(scratch)
+    except ServerMissing as missing:
+        skip_or_fail(missing)
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    name = f"pillarbox_{uuid.uuid4().hex}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)
+
+
+@pytest.fixture
+def private_postgres(scratch: Path) -> Iterator[PostgresServer]:
+    """A server of the test's own, started, to stop, crash and restart."""
+    directory = scratch / f"postgres-{uuid.uuid4().hex}"
+    server = PostgresServer(directory)
+    try:
+        yield server.start()
+    except ServerMissing as missing:
+        skip_or_fail(missing)
+    finally:
+        if server.running:
+            server.stop("immediate")
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'pillarbox.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+def skip_or_fail(missing: ServerMissing) -> Never:
+    if os.environ.get("CI"):
+        pytest.fail(str(missing))
+    pytest.skip(str(missing))
