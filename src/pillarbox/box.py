@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 from urllib.parse import urlsplit
 
@@ -20,8 +20,9 @@ from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.keys import Keys
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
-from pillarbox.storage import Database, Step
+from pillarbox.storage import Database
 from pillarbox.storage.migrate import migrate as migrate_schema
+from pillarbox.storage.migrate import rehearse
 from pillarbox.telemetry import Metrics
 
 _TEND_EVERY = 60.0
@@ -38,20 +39,19 @@ class Pillarbox:
         self.metrics = Metrics(settings.metrics.prefix)
         random = Random()  # noqa: S311 - spreads retries, guards nothing
         self.keys = Keys(database)
+        self.sessions = Sessions(database)
         self.inbound = Inbound(
             database,
+            sessions=self.sessions,
             policy=_inbound_policy(settings),
             node=node,
             holder=f"{node}/{os.getpid()}/{uuid_utils.uuid7()}",
             metrics=self.metrics,
             random=random,
-            close_session=self._closing,
         )
-        self.sessions = Sessions(database, followers=[self.inbound])
         self._janitor = Janitor(
             [*self.inbound.chores(), Chore("database.tend", _TEND_EVERY, self._tend)], random=random
         )
-        self._janitor_task: asyncio.Task[None] | None = None
         database.watch(self.inbound.heard)
 
     @classmethod
@@ -83,12 +83,13 @@ class Pillarbox:
             await asyncio.wait([janitor])
             self.database.ring()
 
+    async def rehearse(self) -> None:
+        """Write to the database without changing anything: raises `Unavailable` where a message would not be taken."""
+        await rehearse(self.database)
+
     def stop(self) -> None:
         """Let `run` come to its end: no new deliveries from now on."""
         self.inbound.drain.stop()
-
-    def _closing(self, session_id: str, now: datetime) -> Step[int]:
-        return self.sessions.closing(session_id, now)
 
     async def _tend(self) -> bool:
         await self.database.tend()

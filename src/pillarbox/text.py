@@ -15,7 +15,9 @@ _DEEPEST = 64
 def check_text(field: str, value: str, *, most: int, least: int = 0) -> str:
     """Text of any kind that every database can store."""
     if not least <= len(value) <= most:
-        raise InvalidInput(field, f"must have {least} to {most} characters." if least else f"must have at most {most} characters.")
+        raise InvalidInput(
+            field, f"must have {least} to {most} characters." if least else f"must have at most {most} characters."
+        )
     if _UNSTORABLE.search(value):
         raise InvalidInput(field, "must not contain NUL or unpaired surrogates.")
     return value

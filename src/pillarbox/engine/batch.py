@@ -15,11 +15,14 @@ R = TypeVar("R")
 class Batch(Generic[T, R]):
     """Runs a set-based verb for single callers; no timers, so an idle caller waits for nobody.
 
-    The verb answers one result for each item, in order; an exception among them is raised to that item's caller alone. A set
-    that fails as a whole is run item by item, unless the store itself is unavailable.
+    The verb answers one result for each item, in order; an exception among them is raised to that item's caller alone.
+    A set that fails as a whole is run item by item, unless the store itself is unavailable. An item whose caller went
+    away before its set began is left out.
     """
 
-    def __init__(self, run: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]], *, most: int, at_once: int) -> None:
+    def __init__(
+        self, run: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]], *, most: int, at_once: int
+    ) -> None:
         self._run = run
         self._most = most
         self._at_once = at_once
@@ -32,17 +35,25 @@ class Batch(Generic[T, R]):
         if len(self._runners) < self._at_once:
             runner = asyncio.create_task(self._run_all())
             self._runners.add(runner)
-            runner.add_done_callback(self._runners.discard)
         return await future
 
     async def _run_all(self) -> None:
-        while self._waiting:
-            taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            await self._run_set(taken)
+        try:
+            while waiting := [(item, future) for item, future in self._waiting if not future.done()]:
+                taken, self._waiting = waiting[: self._most], waiting[self._most :]
+                await self._run_set(taken)
+            self._waiting.clear()
+        finally:
+            # Not by a callback of the task, which comes later: who adds in between would wait for one that has ended.
+            self._runners.remove(asyncio.current_task())  # type: ignore[arg-type]
 
     async def _run_set(self, taken: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
         try:
             results = await self._run([item for item, _ in taken])
+        except asyncio.CancelledError:
+            for _, future in taken:
+                future.cancel()
+            raise
         except Exception as error:
             if len(taken) == 1 or isinstance(error, Unavailable):
                 results = [error] * len(taken)

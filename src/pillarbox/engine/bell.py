@@ -35,7 +35,7 @@ class Bell:
         self._loop = asyncio.get_running_loop()
         self._rung = False
 
-    async def wait(self, timeout: float) -> None:  # noqa: ASYNC109 - the bell is the thing with the time limit
+    async def wait(self, timeout: float) -> None:
         """Until rung, or until the time is over."""
         self._loop = asyncio.get_running_loop()
         if self._rung:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -15,17 +16,21 @@ from pillarbox.engine.bell import Bell
 from pillarbox.engine.flight import Flight
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
-from pillarbox.engine.outcome import Delivered, Outcome, Retry
+from pillarbox.engine.outcome import Delivered, Outcome, Retry, Skipped
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
 from pillarbox.engine.room import Room
 from pillarbox.errors import Unavailable
 from pillarbox.telemetry import brief, logger
 
-log = logger("engine.drain")
+log = logger(__name__)
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
+_LOOK_AGAIN = 1.0
+_LAST_WAIT = 5.0
+
+Renewing = Callable[[], AbstractContextManager[None]]
 _SHORTEST_REST = 0.01
 
 
@@ -63,7 +68,10 @@ class Drain(Generic[RowT]):
         self._random = random
         self._flights: dict[str, Flight[RowT]] = {}
         self._finished: list[Settlement[RowT]] = []
+        self._dropped: list[tuple[str, object]] | None = None
+        self._looked = clock.now()
         self._stopping = False
+        self._hurried = False
         self._pause = _FIRST_PAUSE
         self.renewal: Renewal[RowT] = Renewal(self._renew, lease, clock)
 
@@ -73,18 +81,33 @@ class Drain(Generic[RowT]):
 
     async def step(self) -> int:
         """Claim what is due, deliver all of it, settle all of it; answers how many rows were settled."""
-        turn = await self._lane.turn((), self._lease, room=self._room(), now=self._clock.now())
-        self._launch_all(turn)
+        await self._exchange((), self._room())
         await self._landed()
         settlements, self._finished = self._finished, []
         if settlements:
             await self._lane.settle(settlements, now=self._clock.now())
         return len(settlements)
 
-    async def run(self, *, grace: float) -> None:
-        """Drain until `stop`, then let deliveries end within the grace and give the rest back."""
+    async def run(self, *, grace: float, renewing: Renewing | None = None) -> None:
+        """Drain until `stop`, then let deliveries end within the grace and give the rest back; if cancelled, at once.
+
+        Leases are kept by a thread for as long as this runs, unless `renewing` is given to keep them otherwise.
+        """
+        work = asyncio.create_task(self._work(grace, renewing or self.renewal.thread))
         try:
-            with self.renewal.thread():
+            # Shielded, because a turn that is cut short may have claimed what nobody would then deliver or give back.
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self._hurried = True
+            self.stop()
+            await asyncio.wait([work])
+            raise
+        finally:
+            work.cancel()
+
+    async def _work(self, grace: float, renewing: Renewing) -> None:
+        try:
+            with renewing():
                 while not self._stopping:
                     self._bell.clear()
                     await self._take_turn()
@@ -101,8 +124,10 @@ class Drain(Generic[RowT]):
     def drop(self, key: str, *, row_id: object = None) -> None:
         """Stop delivering a strand whose hold has just been taken away; with a row, only if that one is in it."""
         flight = self._flights.get(key)
-        if flight and (row_id is None or any(row.id == row_id for row in flight.strand.rows)):
+        if flight and _contains(flight.strand, key, row_id):
             flight.lose_now()
+        if self._dropped is not None:
+            self._dropped.append((key, row_id))
 
     def _renew(self, strands: Sequence[Strand[RowT]], lease: Lease, now: datetime) -> Sequence[Strand[RowT]]:
         return self._lane.renew(strands, lease, now=now)
@@ -118,22 +143,42 @@ class Drain(Generic[RowT]):
         if not settlements and room.slots <= 0:
             return
         try:
-            turn = await self._lane.turn(settlements, self._lease, room=room, now=self._clock.now())
+            turn = await self._exchange(settlements, room)
         except Exception as error:
             await self._recover(settlements, error)
             return
+        except asyncio.CancelledError:
+            self._finished[:0] = settlements
+            raise
         self._pause = _FIRST_PAUSE
         self._report_lost(turn.lost)
-        self._launch_all(turn)
+
+    async def _exchange(self, settlements: Sequence[Settlement[RowT]], room: Room) -> Turn[RowT]:
+        """Settle and claim in one transaction, and begin what was claimed, except what was dropped in the meantime."""
+        self._looked, since = self._clock.now(), self._clock.monotonic()
+        if self._stopping:
+            return Turn((), await self._lane.settle(settlements, now=self._looked))
+        self._dropped = []
+        try:
+            turn = await self._lane.turn(settlements, self._lease, room=room, now=self._looked)
+            for strand in turn.claimed:
+                if not any(_contains(strand, key, row_id) for key, row_id in self._dropped):
+                    self._launch(strand, since=since)
+            return turn
+        finally:
+            self._dropped = None
 
     async def _recover(self, settlements: list[Settlement[RowT]], error: Exception) -> None:
-        """Keep what is not settled yet and try again after a pause; a settlement that is itself the trouble is set aside."""
+        """Keep what is not settled yet and try again after a pause; a settlement that is the trouble is let go."""
         if settlements and not isinstance(error, Unavailable):
             settlements = await self._settle_singly(settlements)
         self._finished[:0] = settlements
-        log.warning("the queue cannot be reached or refuses; trying again", error=brief(error), pause_seconds=self._pause)
+        log.warning(
+            "the queue cannot be reached or refuses; trying again", error=brief(error), pause_seconds=self._pause
+        )
         await asyncio.sleep(self._pause * self._random.uniform(0.5, 1.0))
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        self._bell.ring()
 
     async def _settle_singly(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
         kept = []
@@ -146,15 +191,21 @@ class Drain(Generic[RowT]):
                 log.error("an outcome cannot be recorded; its lease will end", id=settlement.row.id, error=brief(error))
         return kept
 
-    def _launch_all(self, turn: Turn[RowT]) -> None:
-        for strand in turn.claimed:
-            flight = Flight(strand, deadline=self._clock.monotonic() + self._pace.timeout)
-            self._flights[strand.key] = flight
-            self.renewal.add(flight)
-            flight.task = asyncio.create_task(self._fly(flight))
+    def _launch(self, strand: Strand[RowT], *, since: float) -> None:
+        flight = Flight(
+            strand,
+            deadline=self._clock.monotonic() + self._pace.timeout,
+            lease_ends=since + self._lease.length.total_seconds(),
+        )
+        if stale := self._flights.get(strand.key):
+            stale.lose_now()
+        self._flights[strand.key] = flight
+        self.renewal.add(flight)
+        flight.task = asyncio.create_task(self._fly(flight))
 
     async def _fly(self, flight: Flight[RowT]) -> None:
         strand = flight.strand
+        flight.begun = True
         try:
             for row in strand.rows:
                 flight.deadline = self._clock.monotonic() + self._pace.timeout
@@ -173,20 +224,36 @@ class Drain(Generic[RowT]):
             self._bell.ring()
 
     async def _attempt(self, flight: Flight[RowT], row: RowT) -> Outcome | None:
-        """Deliver one row and judge how it went; None when the lease was lost meanwhile."""
+        """Deliver one row and judge how it went; None when the lease was lost before or meanwhile."""
+        if flight.is_lost(self._clock.monotonic()):
+            log.info("a lease was lost; its delivery was not begun", id=row.id, token=flight.strand.token)
+            return None
+        if flight.called_off:
+            return Skipped("", at=self._clock.now())
+        limit = asyncio.timeout(self._pace.timeout)
         try:
-            async with asyncio.timeout(self._pace.timeout):
+            async with limit:
                 outcome = await self._deliver(row)
-        except asyncio.CancelledError:
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
             if flight.lost:
                 log.info("a lease was lost; its delivery was stopped", id=row.id, token=flight.strand.token)
                 return None
-            outcome = Retry("The node stopped during the delivery.", at=self._clock.now())
-        except TimeoutError:
-            outcome = Retry(f"The delivery took longer than {self._pace.timeout:g} s.")
-        except Exception as error:
-            outcome = self._policy.judge(error)
+            outcome = self._judge(error, limit)
         return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
+
+    def _judge(self, error: BaseException, limit: asyncio.Timeout) -> Outcome:
+        """What an exception means; a destination may raise anything, even a cancellation that nobody asked for."""
+        if limit.expired():
+            return Retry(f"The delivery took longer than {self._pace.timeout:g} s.")
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            return Retry("The node stopped during the delivery.", at=self._clock.now())
+        try:
+            return self._policy.judge(error) if isinstance(error, Exception) else Retry(brief(error))
+        except Exception:
+            return Retry(type(error).__name__)
 
     async def _rest(self) -> None:
         """Until the bell, the next due time, or the poll interval, whichever is first."""
@@ -196,16 +263,21 @@ class Drain(Generic[RowT]):
             return
         if self._room().slots > 0:
             try:
-                now = self._clock.now()
-                if due := await self._lane.next_due(now=now):
-                    wait = min(wait, max(_SHORTEST_REST, (due - now).total_seconds()))
-            except Unavailable:
-                pass
+                if due := await self._lane.next_due(now=self._clock.now()):
+                    wait = min(wait, self._until(due))
+            except Exception as error:
+                await self._recover([], error)
         await self._bell.wait(wait)
+
+    def _until(self, due: datetime) -> float:
+        """How long to rest; what was due at the last look and not taken has a full destination, or another taker."""
+        if due <= self._looked:
+            return _LOOK_AGAIN
+        return max(_SHORTEST_REST, (due - self._clock.now()).total_seconds())
 
     async def _let_land(self, grace: float) -> None:
         deadline = self._clock.monotonic() + grace
-        while self._flights and (left := deadline - self._clock.monotonic()) > 0:
+        while self._flights and not self._hurried and (left := deadline - self._clock.monotonic()) > 0:
             self._bell.clear()
             if not self._finished:
                 await self._bell.wait(left)
@@ -213,9 +285,12 @@ class Drain(Generic[RowT]):
 
     async def _give_back(self) -> None:
         for flight in self._flights.values():
-            if flight.task is not None:
-                flight.task.cancel()
-        await self._landed()
+            flight.call_off()
+        await self._landed(at_most=_LAST_WAIT)
+        for flight in self._flights.values():
+            log.warning(
+                "a delivery does not stop; its lease will end", key=flight.strand.key, token=flight.strand.token
+            )
         settlements, self._finished = self._finished, []
         if settlements:
             try:
@@ -223,10 +298,10 @@ class Drain(Generic[RowT]):
             except Exception as error:
                 log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))
 
-    async def _landed(self) -> None:
+    async def _landed(self, *, at_most: float | None = None) -> None:
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=at_most)
 
     def _report_lost(self, lost: Sequence[Settlement[RowT]]) -> None:
         for settlement in lost:
@@ -236,3 +311,7 @@ class Drain(Generic[RowT]):
                 token=settlement.strand.token,
                 outcome=type(settlement.outcome).__name__,
             )
+
+
+def _contains(strand: Strand[RowT], key: str, row_id: object) -> bool:
+    return strand.key == key and (row_id is None or any(row.id == row_id for row in strand.rows))

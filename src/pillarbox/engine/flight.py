@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Generic
 
 from pillarbox.engine.lease import RowT, Strand
@@ -11,20 +12,32 @@ from pillarbox.engine.lease import RowT, Strand
 class Flight(Generic[RowT]):
     """A strand, the task that delivers it, and whether its lease was lost on the way."""
 
-    def __init__(self, strand: Strand[RowT], *, deadline: float) -> None:
+    def __init__(self, strand: Strand[RowT], *, deadline: float, lease_ends: float) -> None:
         self.strand = strand
         self.deadline = deadline
-        self.lease_ends = deadline
+        self.lease_ends = lease_ends
+        self.begun = False
+        self.called_off = False
         self.lost = False
         self.task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
+    def is_lost(self, now: float) -> bool:
+        """Whether others may hold it at this (monotonic) time."""
+        return self.lost or now >= self.lease_ends
+
     def lose(self) -> None:
         """Called from the renewing thread: stop delivering what others may hold by now."""
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.lose_now)
 
     def lose_now(self) -> None:
-        self.lost = True
-        if self.task is not None:
+        if not self.lost:
+            self.lost = True
+            self.call_off()
+
+    def call_off(self) -> None:
+        """Stop delivering, or never begin: a task that is cancelled before its first step would not even clean up."""
+        self.called_off = True
+        if self.begun and self.task is not None:
             self.task.cancel()

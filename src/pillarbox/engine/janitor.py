@@ -9,7 +9,7 @@ from random import Random
 
 from pillarbox.telemetry import brief, logger
 
-log = logger("engine.janitor")
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Janitor:
         while True:
             await asyncio.sleep(chore.every * self._random.uniform(0.8, 1.2))
             try:
-                while await chore.work():
+                while await chore.work():  # noqa: ASYNC110 - lets others in between two pieces of it
                     await asyncio.sleep(0)
             except Exception as error:
                 log.warning("a chore failed and will be tried again", chore=chore.name, error=brief(error))

@@ -22,9 +22,10 @@ class Turn(Generic[RowT]):
 class Lane(Protocol[RowT]):
     """A table of rows to deliver.
 
-    Each verb is one transaction, and each later write is fenced: it changes a row only while the strand's token is the one the
-    row is held under. `claim` first takes back what others held too long, then takes the strands that are due, never two of one
-    key and never into a full destination. A refused settlement is answered, not raised. `Unavailable` may be raised by all.
+    Each verb is one transaction, and each later write is fenced: it changes a row only while the strand's token is the
+    one the row is held under. `claim` first takes back what others held too long, then takes the strands that are due,
+    never two of one key and never into a full destination. A refused settlement is answered, not raised. `Unavailable`
+    may be raised by all.
     """
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[RowT]]: ...
@@ -32,7 +33,9 @@ class Lane(Protocol[RowT]):
     async def settle(self, settlements: Sequence[Settlement[RowT]], *, now: datetime) -> Sequence[Settlement[RowT]]:
         """Record how deliveries ended; answers those whose hold had been lost."""
 
-    async def turn(self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime) -> Turn[RowT]:
+    async def turn(
+        self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime
+    ) -> Turn[RowT]:
         """Settle, then claim, in one transaction."""
 
     def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:

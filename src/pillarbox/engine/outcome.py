@@ -15,11 +15,15 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not this time; again at `at`, which the policy fills in where it is left open, but not before `not_before`."""
+    """Not this time; again at `at`, which the policy fills in where it is left open, but not before `not_before`.
+
+    An attempt that never reached its destination does not count.
+    """
 
     error: str
     at: datetime | None = None
     not_before: datetime | None = None
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Let go untried: the attempt does not count."""
+    """Let go: back to what it was before the claim, the attempt given back, the reason noted."""
 
     reason: str
     at: datetime | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -26,9 +26,9 @@ class Policy:
     def complete(self, outcome: Outcome, *, attempt: int, now: datetime, random: Random) -> Outcome:
         """The outcome with its next time filled in."""
         match outcome:
-            case Retry(at=None):
-                at = now + timedelta(seconds=self.backoff.delay(attempt, random))
-                return Retry(outcome.error, at if outcome.not_before is None else max(at, outcome.not_before))
+            case Retry():
+                at = outcome.at or now + timedelta(seconds=self.backoff.delay(attempt, random))
+                return replace(outcome, at=max(at, outcome.not_before or at))
             case Skipped(at=None):
                 return Skipped(outcome.reason, now + timedelta(seconds=self.backoff.delay(1, random)))
             case _:

@@ -1,5 +1,5 @@
-"""Keeping leases, from a thread, so that a busy loop does not lose them; and never past a delivery's own deadline, so that a
-wedged one does."""
+"""Keeping leases, from a thread, so that a busy loop does not lose them; and never past a delivery's own deadline, so
+that a wedged one does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from pillarbox.clock import Clock
 from pillarbox.engine.lease import Lease, RowT, Strand
 from pillarbox.telemetry import logger
 
-log = logger("engine.renewal")
+log = logger(__name__)
+
+# Between processes on one file every renewal is a commit that the others hear, and hearing pokes: this ends the echo.
+_LEAST_GAP = 0.5
 
 
 class Held(Protocol[RowT]):
@@ -46,7 +49,6 @@ class Renewal(Generic[RowT]):
         return self._lease.length.total_seconds() / 3
 
     def add(self, held: Held[RowT]) -> None:
-        held.lease_ends = self._clock.monotonic() + self._lease.length.total_seconds()
         self._held[held.strand.key] = held
 
     def remove(self, held: Held[RowT]) -> None:
@@ -62,23 +64,28 @@ class Renewal(Generic[RowT]):
     def tick(self) -> None:
         """Renew what may be renewed; whatever is no longer held is told so."""
         began = self._clock.monotonic()
-        candidates = [held for held in list(self._held.values()) if began < held.deadline]
+        everything = list(self._held.values())
+        candidates = [held for held in everything if began < held.deadline]
+        tokens = self._renewed(candidates)
+        for held in everything:
+            if tokens is not None and held in candidates:
+                if tokens.get(held.strand.key) == held.strand.token:
+                    held.lease_ends = began + self._lease.length.total_seconds()
+                else:
+                    held.lose()
+            elif self._clock.monotonic() >= held.lease_ends:
+                held.lose()
+
+    def _renewed(self, candidates: Sequence[Held[RowT]]) -> dict[str, int] | None:
+        """The tokens of what is still held; None when the store could not say."""
         if not candidates:
-            return
+            return {}
         try:
             kept = self._renew([held.strand for held in candidates], self._lease, self._clock.now())
         except Exception as error:
             log.warning("leases could not be renewed; they are tried again shortly", error=type(error).__name__)
-            for held in candidates:
-                if self._clock.monotonic() >= held.lease_ends:
-                    held.lose()
-            return
-        tokens = {strand.key: strand.token for strand in kept}
-        for held in candidates:
-            if tokens.get(held.strand.key) == held.strand.token:
-                held.lease_ends = began + self._lease.length.total_seconds()
-            else:
-                held.lose()
+            return None
+        return {strand.key: strand.token for strand in kept}
 
     @contextmanager
     def thread(self) -> Iterator[None]:
@@ -94,11 +101,14 @@ class Renewal(Generic[RowT]):
                 self._wake.notify()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                if not self._poked and not self._stopped:
-                    self._wake.wait(self.interval)
-                self._poked = False
-                if self._stopped:
-                    return
+        while self._called():
             self.tick()
+            with self._wake:
+                self._wake.wait_for(lambda: self._stopped, _LEAST_GAP)
+
+    def _called(self) -> bool:
+        """Wait for the next time, or a poke; whether to go on."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._poked or self._stopped, self.interval)
+            self._poked = False
+            return not self._stopped

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
 from pillarbox.inbound import strands
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
-from pillarbox.storage import Database, Row, Step, instant, together
+from pillarbox.sessions import Sessions
+from pillarbox.storage import Database, Row, Statement, Step, instant, together
 
 _MOST_RESCUED = 500
+_MOST_WALKED = 64
+_MOST_LOOKS = 8
 _EXCERPT = 200
 
 Held = Settlement[Parcel]
@@ -35,29 +39,36 @@ class InboundLane:
         *,
         serves: Callable[[], Sequence[str]],
         rescue: Rescue,
-        close_session: Callable[[str, datetime], Step[int]],
+        sessions: Sessions,
     ) -> None:
         self._database = database
         self._serves = serves
         self._rescue = rescue
-        self._close_session = close_session
+        self._sessions = sessions
         self._turns = 0
+        self._walked: dict[str, str] = {}
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
 
     async def settle(self, settlements: Sequence[Held], *, now: datetime) -> Sequence[Held]:
-        lost = await self._database.write(lambda: self._settle(settlements, now))
+        def work() -> Step[list[Held]]:
+            return (yield from self._settle(_not_failed(settlements), now))
+
+        lost = await self._database.write(work)
+        lost += await self._fail_all(settlements, now)
         self._database.ring()
         return lost
 
     async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[Parcel]:
         def work() -> Step[Turn[Parcel]]:
-            lost = (yield from self._settle(settlements, now)) if settlements else ()
-            claimed = (yield from self._claim(lease, room, now)) if room.slots > 0 else ()
+            lost = yield from self._settle(_not_failed(settlements), now)
+            claimed = (yield from self._claim(lease, room, now)) if room.slots > 0 else []
             return Turn(claimed, lost)
 
-        return await self._database.write(work)
+        failed_too_late = await self._fail_all(settlements, now)
+        turn = await self._database.write(work)
+        return Turn(turn.claimed, [*turn.lost, *failed_too_late])
 
     def renew(self, strands_held: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:
@@ -105,27 +116,36 @@ class InboundLane:
         await self._database.write(work)
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
-        """Rescue, then take heads until the room is full or nothing else is due."""
+        """Rescue, then take heads; where a destination is full, from the others."""
+        overdue = yield queries.overdue(now=now, limit=_MOST_RESCUED)
+        if overdue:
+            yield from self._rescue_strands(overdue, now)
         heads: list[Row] = []
-        while room.slots > 0:
-            overdue, *found = yield from together(
-                queries.overdue(now=now, limit=_MOST_RESCUED),
-                *(
-                    queries.due_heads(served_by=served_by, now=now, full=room.full, limit=room.slots)
-                    for served_by in self._turned_serves()
-                ),
-            )
-            candidates = [row for rows in found for row in rows]
-            fitting, room = room.admit([row[1] for row in candidates])
-            if fitting:
-                taken = [candidates[position] for position in fitting]
-                yield from self._take_strands(taken, lease, now)
-                heads += taken
-            if overdue:
-                yield from self._rescue_strands(overdue, now)
-            elif len(fitting) == len(candidates):
-                break
+        if not room.full:
+            looks = [
+                queries.due_heads(served_by=served_by, now=now, limit=room.slots) for served_by in self._turned_serves()
+            ]
+            room = yield from self._take_strands((yield from together(*looks)), heads, lease, room, now)
+        if room.full and room.slots > 0:
+            looks = yield from self._looks_elsewhere(room, now)
+            room = yield from self._take_strands((yield from together(*looks)), heads, lease, room, now)
         return (yield from self._take_rows(heads, now)) if heads else []
+
+    def _looks_elsewhere(self, room: Room, now: datetime) -> Step[list[Statement]]:
+        """Where else something is due, a bounded number of destinations at a time, going round."""
+        looks = []
+        for served_by in self._serves():
+            after = self._walked.get(served_by, "")
+            walk = yield queries.due_destinations(
+                served_by=served_by, after=after, steps=_MOST_WALKED, full=room.full, now=now
+            )
+            self._walked[served_by] = walk[-1][0] if len(walk) == _MOST_WALKED else ""
+            found = [destination for destination, due in walk if due][:_MOST_LOOKS]
+            looks += [
+                queries.due_heads_of(served_by=served_by, destination=destination, now=now, limit=room.slots)
+                for destination in found
+            ]
+        return looks
 
     def _turned_serves(self) -> list[str]:
         """What this process serves, beginning elsewhere each time so that none of it starves behind the rest."""
@@ -134,9 +154,18 @@ class InboundLane:
         first = self._turns % len(serves)
         return serves[first:] + serves[:first]
 
-    def _take_strands(self, heads: Sequence[Row], lease: Lease, now: datetime) -> Step[None]:
-        rows = [(session_id, token + 1) for session_id, _, token, *_ in heads]
-        yield queries.take_strands(rows=rows, lease_until=now + lease.length, holder=lease.holder)
+    def _take_strands(
+        self, found: list[list[Row]], heads: list[Row], lease: Lease, room: Room, now: datetime
+    ) -> Step[Room]:
+        """Hold what fits of the candidates and add it to `heads`; answers the room that is left."""
+        candidates = [row for rows in found for row in rows]
+        fitting, room = room.admit([row[1] for row in candidates])
+        taken = [candidates[position] for position in fitting]
+        if taken:
+            rows = [(session_id, token + 1) for session_id, _, token, *_ in taken]
+            yield queries.take_strands(rows=rows, lease_until=now + lease.length, holder=lease.holder)
+            heads += taken
+        return room
 
     def _take_rows(self, heads: Sequence[Row], now: datetime) -> Step[list[Strand[Parcel]]]:
         rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
@@ -153,19 +182,39 @@ class InboundLane:
         yield queries.rescue_strands(rows=list(due.items()))
 
     def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
+        if not settlements:
+            return []
         locked = yield from strands.lock({settlement.strand.key for settlement in settlements})
         held = [settlement for settlement in settlements if _still_held(settlement, locked)]
-        kept = [settlement for settlement in held if not isinstance(settlement.outcome, Failed)]
-        if kept:
-            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in kept])
-            behind = [(s.strand.key, s.row.message.seq) for s in kept if _has_next(s, locked)]
+        if held:
+            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in held])
+            behind = [(s.strand.key, s.row.message.seq) for s in held if _has_next(s, locked)]
             heads = yield from strands.next_heads(behind)
-            yield queries.settle_strands(rows=[_settled_strand(settlement, heads, now) for settlement in kept])
-        for settlement in held:
-            if isinstance(settlement.outcome, Failed):
-                yield from strands.close(settlement.strand.key, now=now, reason=settlement.outcome.error)
-                yield from self._close_session(settlement.strand.key, now)
+            yield queries.settle_strands(rows=[_settled_strand(settlement, heads, now) for settlement in held])
         return [settlement for settlement in settlements if settlement not in held]
+
+    async def _fail_all(self, settlements: Sequence[Held], now: datetime) -> list[Held]:
+        """A message that can never be delivered ends its session, each in a transaction of its own; answers the late ones."""
+        lost = []
+        for settlement in settlements:
+            if isinstance(settlement.outcome, Failed) and not await self._database.write(
+                partial(self._fail, settlement, settlement.outcome.error, now)
+            ):
+                lost.append(settlement)
+        return lost
+
+    def _fail(self, settlement: Held, reason: str, now: datetime) -> Step[bool]:
+        """Close the session if the claim is still ours; locks the session before its strand, as every close does."""
+        key = settlement.strand.key
+        yield from self._sessions.locking(key)
+        if not _still_held(settlement, (yield from strands.lock({key}))):
+            return False
+        yield from self._sessions.closing(key, now, reason=reason)
+        return True
+
+
+def _not_failed(settlements: Sequence[Held]) -> list[Held]:
+    return [settlement for settlement in settlements if not isinstance(settlement.outcome, Failed)]
 
 
 def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
@@ -186,11 +235,10 @@ def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
         case Delivered():
             return row_id, token, "delivered", now, None, None, 0
         case Retry():
-            return row_id, token, "failed", None, outcome.at, outcome.error, 0
+            return row_id, token, "failed", None, outcome.at, outcome.error, 0 if outcome.counts else 1
         case Skipped():
-            last_error = settlement.row.message.last_error
-            status = "failed" if outcome.reason or settlement.row.attempt_count > 1 else "pending"
-            return row_id, token, status, None, outcome.at, outcome.reason or last_error, 1
+            status = "failed" if settlement.row.attempt_count > 1 else "pending"
+            return row_id, token, status, None, outcome.at, outcome.reason or settlement.row.message.last_error, 1
         case Failed():
             raise AssertionError("a failed message closes its session instead")
 

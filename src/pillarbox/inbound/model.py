@@ -68,15 +68,27 @@ class InboundMessage(msgspec.Struct, frozen=True):
 
 def message_from(row: Row) -> InboundMessage:
     return InboundMessage(
-        *row[:11],
-        instant(row[11]),
-        instant_or_none(row[12]),
-        row[13],
-        row[14],
-        instant_or_none(row[15]),
-        row[16],
-        instant_or_none(row[17]),
-        *row[18:21],
+        id=row[0],
+        session_id=row[1],
+        seq=row[2],
+        origin=row[3],
+        message_type=row[4],
+        content=row[5],
+        payload_json=row[6],
+        actor_id=row[7],
+        actor_name=row[8],
+        actor_avatar_url=row[9],
+        status=row[10],
+        created_at=instant(row[11]),
+        processed_at=instant_or_none(row[12]),
+        attempt_count=row[13],
+        death_count=row[14],
+        next_retry_at=instant_or_none(row[15]),
+        last_error=row[16],
+        locked_at=instant_or_none(row[17]),
+        source_message_id=row[18],
+        source_channel_id=row[19],
+        token=row[20],
     )
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Skipped
+from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Retry
 from pillarbox.errors import AlreadyEnded
 from pillarbox.inbound import reading, strands
 from pillarbox.inbound.edge import check_new_message
@@ -20,6 +20,7 @@ from pillarbox.inbound.model import (
     Enqueued,
     InboundMessage,
     InboundStatus,
+    MessageType,
     NewMessage,
     Parcel,
     QueueState,
@@ -29,7 +30,7 @@ from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbound.strands import Checked
 from pillarbox.inbound.targets import Targets, place
 from pillarbox.inbound.targets.targets import Deliver
-from pillarbox.sessions import Session
+from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import Database, Step
 from pillarbox.telemetry import Metrics
 
@@ -53,7 +54,7 @@ class Inbound:
         holder: str,
         metrics: Metrics,
         random: Random,
-        close_session: Callable[[str, datetime], Step[int]],
+        sessions: Sessions,
     ) -> None:
         self._database = database
         self._clock = database.clock
@@ -66,7 +67,7 @@ class Inbound:
             database,
             serves=self._targets.serves,
             rescue=Rescue(policy.deaths, timedelta(seconds=policy.backoff.longest)),
-            close_session=close_session,
+            sessions=sessions,
         )
         self.drain: Drain[Parcel] = Drain(
             self.lane,
@@ -78,10 +79,36 @@ class Inbound:
             bell=self.bell,
             random=random,
         )
+        sessions.follow(self)
 
-    async def enqueue(self, **fields: object) -> Enqueued:
-        """Store one message (the fields of `NewMessage`); when this returns it is on disk."""
-        return await self.put(NewMessage(**fields))  # type: ignore[arg-type]
+    async def enqueue(
+        self,
+        *,
+        session_id: str,
+        origin: str,
+        content: str = "",
+        message_type: MessageType = "text",
+        payload: Any = None,
+        actor_id: str | None = None,
+        actor_name: str | None = None,
+        actor_avatar_url: str | None = None,
+        source_message_id: str | None = None,
+        source_channel_id: str | None = None,
+    ) -> Enqueued:
+        """Store one message; when this returns it is on disk, and a source id that was used before made no second one."""
+        new = NewMessage(
+            session_id=session_id,
+            origin=origin,
+            content=content,
+            message_type=message_type,
+            payload=payload,
+            actor_id=actor_id,
+            actor_name=actor_name,
+            actor_avatar_url=actor_avatar_url,
+            source_message_id=source_message_id,
+            source_channel_id=source_channel_id,
+        )
+        return await self.put(new)
 
     async def put(self, new: NewMessage) -> Enqueued:
         """Store one message; concurrent callers share a transaction."""
@@ -145,8 +172,11 @@ class Inbound:
         now = self._clock.now()
         return await self.lane.prune_by_origin(lambda origin: now - self._policy.retention(origin), limit=limit)
 
-    def chores(self) -> list[Chore]:
-        return [Chore("inbound.prune", _PRUNE_EVERY, self._prune), Chore("inbound.straighten", _STRAIGHTEN_EVERY, self._straighten)]
+    def chores(self) -> Sequence[Chore]:
+        return [
+            Chore("inbound.prune", _PRUNE_EVERY, self._prune),
+            Chore("inbound.straighten", _STRAIGHTEN_EVERY, self._straighten),
+        ]
 
     async def close(self) -> None:
         await self._targets.close()
@@ -176,8 +206,8 @@ class Inbound:
         if head_seq is not None and state == "open":
             yield from strands.hasten(session.session_id, head_seq, now)
 
-    def closed(self, session_id: str, now: datetime) -> Step[int]:
-        return (yield from strands.close(session_id, now=now))
+    def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
+        return (yield from strands.close(session_id, now=now, reason=reason))
 
     def after_change(self, session_id: str) -> None:
         self._wake()
@@ -202,7 +232,7 @@ class Inbound:
     async def _deliver(self, parcel: Parcel) -> Outcome:
         if parcel.starting:
             seconds = self._policy.startup_gate.total_seconds()
-            return Skipped(f"The session is still initializing after {seconds:g} s.")
+            return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)
         message = msgspec.structs.replace(parcel.message, created_at=self._clock.shown(parcel.message.created_at))
         with self._metrics.inflight.track_inprogress():
             outcome = await self._targets.deliver(msgspec.structs.replace(parcel, message=message))

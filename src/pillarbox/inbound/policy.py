@@ -13,11 +13,14 @@ def _a_week(origin: str) -> timedelta:
     return timedelta(days=7)
 
 
+_STEPS = Backoff((5, 10, 20, 40, 80, 160, 300))
+
+
 @dataclass(frozen=True, slots=True)
 class InboundPolicy:
     """Retries without end by fixed steps; a lease of five minutes; a starting session is waited for before it counts as away."""
 
-    backoff: Backoff = Backoff((5, 10, 20, 40, 80, 160, 300))
+    backoff: Backoff = _STEPS
     lease: timedelta = timedelta(minutes=5)
     timeout: float = 30.0
     poll: float = 1.0

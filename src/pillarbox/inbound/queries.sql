@@ -9,7 +9,7 @@ UPDATE inbound_strand SET destination = :destination, served_by = :served_by, st
 -- name: lock_strands
 -- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
 SELECT session_id, state, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END
-FROM inbound_strand WHERE session_id IN :each(session_ids text)
+FROM inbound_strand WHERE session_id :in(session_ids text)
 ORDER BY session_id :lock(inbound_strand)
 
 -- name: duplicates
@@ -59,10 +59,32 @@ UPDATE inbound_strand SET lease_until = NULL, holder = NULL, due_at = rows.due_a
 FROM :rows(session_id text, due_at instant) WHERE inbound_strand.session_id = rows.session_id
 
 -- name: due_heads
--- Heads only, the longest due first, on idx_inbound_strand_due; full destinations are passed over.
+-- Heads only, the longest due first, on idx_inbound_strand_due.
 SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
 FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
-WHERE s.served_by = :served_by AND s.due_at <= :now AND s.destination NOT IN :each(full text)
+WHERE s.served_by = :served_by AND s.due_at <= :now
+ORDER BY s.due_at LIMIT :limit :skip_locked(s)
+
+-- name: due_destinations
+-- When a destination is full its heads must not be waded through: skips from destination to destination, a bounded number of
+-- them from where the last look ended, on idx_inbound_strand_destination.
+WITH RECURSIVE walk(destination, steps) AS (
+    SELECT (SELECT min(s.destination) FROM inbound_strand s
+            WHERE s.served_by = :served_by AND s.due_at IS NOT NULL AND s.destination > :after), 1
+    UNION ALL
+    SELECT (SELECT min(s.destination) FROM inbound_strand s
+            WHERE s.served_by = :served_by AND s.due_at IS NOT NULL AND s.destination > walk.destination), walk.steps + 1
+    FROM walk WHERE walk.destination IS NOT NULL AND walk.steps < :steps
+)
+SELECT walk.destination, CASE WHEN walk.destination :not_in(full text) AND EXISTS (
+    SELECT 1 FROM inbound_strand s
+    WHERE s.served_by = :served_by AND s.destination = walk.destination AND s.due_at <= :now) THEN 1 ELSE 0 END
+FROM walk WHERE walk.destination IS NOT NULL
+
+-- name: due_heads_of
+SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
+FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
+WHERE s.served_by = :served_by AND s.destination = :destination AND s.due_at <= :now
 ORDER BY s.due_at LIMIT :limit :skip_locked(s)
 
 -- name: take_strands
@@ -97,16 +119,20 @@ UPDATE inbound_queue
 SET status = rows.status, processed_at = rows.processed_at, next_retry_at = rows.next_retry_at,
     last_error = rows.last_error, locked_at = NULL, attempt_count = inbound_queue.attempt_count - rows.given_back
 FROM :rows(id bigint, token bigint, status text, processed_at instant, next_retry_at instant, last_error text, given_back bigint)
-WHERE inbound_queue.id = rows.id AND inbound_queue.token = rows.token AND inbound_queue.status = 'processing'
+WHERE inbound_queue.id = rows.id AND inbound_queue.token = rows.token
 
--- name: next_heads
--- The oldest open row behind one that ended, on idx_inbound_queue_order; read after the strand's lock, never in the same
--- statement, whose snapshot could miss a row that was enqueued while it waited.
-SELECT rows.session_id, (
-    SELECT q.seq FROM inbound_queue q
-    WHERE q.session_id = rows.session_id AND q.seq > rows.seq AND q.status IN ('pending', 'failed')
-    ORDER BY q.seq LIMIT 1)
-FROM :rows(session_id text, seq bigint)
+-- name: open_rows
+-- Which of these rows are still open, on idx_inbound_queue_order; read after the strand's lock, never in the same statement,
+-- whose snapshot could miss a row that was enqueued while it waited.
+SELECT q.session_id FROM :rows(session_id text, seq bigint)
+JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq
+WHERE q.status IN ('pending', 'failed')
+
+-- name: first_open
+-- The oldest open row behind one that ended, where rows between them have ended too; on idx_inbound_queue_order.
+SELECT seq FROM inbound_queue
+WHERE session_id = :session_id AND seq > :seq AND status IN ('pending', 'failed')
+ORDER BY session_id, seq LIMIT 1
 
 -- name: settle_strands
 UPDATE inbound_strand

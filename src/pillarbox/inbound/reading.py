@@ -11,7 +11,7 @@ from pillarbox.errors import NotFound
 from pillarbox.inbound.model import InboundMessage, InboundStatus, QueueHead, QueueState, Status, message_from
 from pillarbox.inbound.strands import queries
 from pillarbox.sessions.registry import unknown_session
-from pillarbox.storage import Step, instant, instant_or_none
+from pillarbox.storage import Row, Step, instant, instant_or_none
 
 Shown = Callable[[datetime], datetime]
 
@@ -42,11 +42,15 @@ def queue(session_id: str) -> Step[QueueState]:
         pending=counts.get("pending", 0),
         failed=counts.get("failed", 0),
         processing=counts.get("processing", 0),
-        head=QueueHead(*head[0][:5], instant_or_none(head[0][5])) if head else None,
+        head=_head(head[0]) if head else None,
         last_message_sent=sent,
         last_input_origin=origin,
         last_activity=instant_or_none(active_at),
     )
+
+
+def _head(row: Row) -> QueueHead:
+    return QueueHead(row[0], row[1], row[2], row[3], row[4], instant_or_none(row[5]))
 
 
 def status(now: datetime) -> Step[InboundStatus]:

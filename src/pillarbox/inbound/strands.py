@@ -66,7 +66,7 @@ class Locked:
 def lock(session_ids: set[str]) -> Step[dict[str, Locked]]:
     """The strands of these sessions, held until the transaction ends."""
     rows = yield queries.lock_strands(session_ids=sorted(session_ids))
-    return {row[0]: Locked(*row[:5], bool(row[5])) for row in rows}
+    return {row[0]: Locked(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in rows}
 
 
 def _look_up(sources: set[tuple[str, str]]) -> Step[dict[tuple[str, str], Row]]:
@@ -151,11 +151,16 @@ def close(session_id: str, *, now: datetime, reason: str | None = None) -> Step[
 
 
 def next_heads(after: Sequence[tuple[str, int]]) -> Step[dict[str, int | None]]:
-    """The next open row of each session behind the given one."""
+    """The next open row of each session behind the given one: nearly always the very next."""
     if not after:
         return {}
-    rows = yield queries.next_heads(rows=list(after))
-    return {session_id: seq for session_id, seq in rows}
+    heads: dict[str, int | None] = {session_id: seq + 1 for session_id, seq in after}
+    still_open = {session_id for (session_id,) in (yield queries.open_rows(rows=list(heads.items())))}
+    for session_id, seq in after:
+        if session_id not in still_open:
+            rows = yield queries.first_open(session_id=session_id, seq=seq)
+            heads[session_id] = rows[0][0] if rows else None
+    return heads
 
 
 def hasten(session_id: str, seq: int, now: datetime) -> Step[None]:

@@ -19,10 +19,3 @@ UPDATE api_keys SET revoked_at = COALESCE(revoked_at, :now) WHERE key_id = :key_
 -- name: any_admin
 SELECT 1 FROM api_keys
 WHERE tenant IS NULL AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1
-
--- name: rehearse
--- Together with `forget` a write that leaves nothing behind.
-INSERT INTO api_keys (key_id, digest, created_at) VALUES (:key_id, :key_id, :now)
-
--- name: forget
-DELETE FROM api_keys WHERE key_id = :key_id

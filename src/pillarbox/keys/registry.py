@@ -27,8 +27,8 @@ _MOST_REMEMBERED = 1000
 class Keys:
     """The API keys of one database.
 
-    A key found is remembered for a second, so that a request does not cost a read; what this process revokes is gone at once,
-    what another one revokes within that second.
+    A key found is remembered for a second, so that a request does not cost a read; what this process revokes is gone at
+    once, what another one revokes within that second.
     """
 
     def __init__(self, database: Database) -> None:
@@ -98,16 +98,6 @@ class Keys:
 
         return await self._database.read(work)
 
-    async def rehearse(self) -> None:
-        """Write to the database and leave nothing behind; raises what a real write would."""
-        key_id, now = f"rehearsal-{uuid_utils.uuid7()}", self._clock.now()
-
-        def work() -> Step[None]:
-            yield _queries.rehearse(key_id=key_id, now=now)
-            yield _queries.forget(key_id=key_id)
-
-        await self._database.write(work)
-
     async def _look_up(self, digest: str, *, until: float) -> Key | None:
         now, revocations = self._clock.now(), self._revocations
 
@@ -147,4 +137,5 @@ def _digest(key: str) -> str:
 
 
 def _key(row: Row) -> Key:
-    return Key(*row[:3], instant(row[3]), instant_or_none(row[4]), instant_or_none(row[5]))
+    key_id, tenant, name, created_at, expires_at, revoked_at = row
+    return Key(key_id, tenant, name, instant(created_at), instant_or_none(expires_at), instant_or_none(revoked_at))

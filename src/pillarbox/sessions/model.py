@@ -38,10 +38,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to change of a session; whatever is left unset stays."""
 
-    title: str | None | UnsetType = UNSET
+    title: str | UnsetType | None = UNSET
     lifecycle_status: Lifecycle | UnsetType = UNSET
     target: dict[str, Any] | UnsetType = UNSET
-    node: str | None | UnsetType = UNSET
-    agent: str | None | UnsetType = UNSET
-    native_session_id: str | None | UnsetType = UNSET
+    node: str | UnsetType | None = UNSET
+    agent: str | UnsetType | None = UNSET
+    native_session_id: str | UnsetType | None = UNSET
     channels: tuple[Channel, ...] | UnsetType = UNSET

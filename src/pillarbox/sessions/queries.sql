@@ -33,7 +33,7 @@ WHERE session_id = :session_id AND lifecycle_status <> 'closed'
 
 -- name: channels
 SELECT session_id, origin, channel_id FROM session_channels
-WHERE session_id IN :each(session_ids text) ORDER BY session_id, origin, channel_id
+WHERE session_id :in(session_ids text) ORDER BY session_id, origin, channel_id
 
 -- name: clear_channels
 DELETE FROM session_channels WHERE session_id = :session_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -30,7 +30,7 @@ class Follower(Protocol):
 
     def changed(self, session: Session, now: datetime) -> Step[None]: ...
 
-    def closed(self, session_id: str, now: datetime) -> Step[int]:
+    def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
         """Answers how many messages it ended."""
 
     def after_close(self, session_id: str) -> None:
@@ -43,10 +43,14 @@ class Follower(Protocol):
 class Sessions:
     """The sessions of one database."""
 
-    def __init__(self, database: Database, *, followers: Sequence[Follower] = ()) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self._clock: Clock = database.clock
-        self._followers = followers
+        self._followers: list[Follower] = []
+
+    def follow(self, follower: Follower) -> None:
+        """Let someone keep something for each session, in the session's own transactions."""
+        self._followers.append(follower)
 
     async def open(
         self,
@@ -102,6 +106,8 @@ class Sessions:
     async def change(self, session_id: str, change: SessionChange) -> Session:
         """Change what is set; `lifecycle_status: closed` closes."""
         if change.lifecycle_status == "closed":
+            if change != SessionChange(lifecycle_status="closed"):
+                raise InvalidInput("lifecycle_status", "closing a session takes no other change; make that one first.")
             await self.close(session_id)
             return await self.get(session_id)
         now = self._clock.now()
@@ -127,15 +133,18 @@ class Sessions:
 
         return await self._database.read(work)
 
-    def closing(self, session_id: str, now: datetime) -> Step[int]:
-        """The close as a step of a transaction; closing again ends nothing more."""
-        rows = yield _queries.lock(session_id=session_id)
-        if not rows:
+    def locking(self, session_id: str) -> Step[None]:
+        """Hold a session's row until the transaction ends."""
+        if not (yield _queries.lock(session_id=session_id)):
             raise unknown_session(session_id)
+
+    def closing(self, session_id: str, now: datetime, *, reason: str | None = None) -> Step[int]:
+        """The close as a step of a transaction; closing again ends nothing more."""
+        yield from self.locking(session_id)
         yield _queries.close(session_id=session_id, now=now)
         ended = 0
         for follower in self._followers:
-            ended += yield from follower.closed(session_id, now)
+            ended += yield from follower.closed(session_id, now, reason)
         return ended
 
     def _open(self, session: Session, now: datetime) -> Step[None]:
@@ -196,7 +205,7 @@ def closed_session(session_id: str) -> SessionClosed:
 def check_session(session: Session) -> None:
     """Refuse what could not be stored or shown."""
     check_name("session_id", session.session_id, most=LONGEST_ID)
-    for field, most in (("title", 1000), ("node", 255), ("agent", 100), ("native_session_id", 255)):
+    for field, most in (("title", 1000), ("node", 100), ("agent", 100), ("native_session_id", 255)):
         if (value := getattr(session, field)) is not None:
             check_text(field, value, most=most)
     if session.lifecycle_status not in LIFECYCLES:

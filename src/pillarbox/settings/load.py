@@ -76,9 +76,7 @@ def _from_variable(variable: str, text: str) -> Iterator[Given]:
     path = tuple(variable.removeprefix(_PREFIX).lower().split("__"))
     kind = kind_of(path)
     if kind is None or len(path) == 1 or variable != variable.upper():
-        raise SettingsError(
-            f"{variable} is not a setting{_nearest(variable, map(_variable, _known_paths()))}"
-        )
+        raise SettingsError(f"{variable} is not a setting{_nearest(variable, map(_variable, _known_paths()))}")
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise SettingsError(f"{variable} is not UTF-8 text.")
     if not is_composite(kind):

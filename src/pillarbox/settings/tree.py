@@ -55,9 +55,7 @@ class Http(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         url = self.public_url
         if url is not None and (not url.startswith(("http://", "https://")) or url.endswith("/")):
-            raise SettingsError(
-                "http.public_url must begin with http:// or https:// and not end with a slash."
-            )
+            raise SettingsError("http.public_url must begin with http:// or https:// and not end with a slash.")
 
 
 class Log(Section, frozen=True, kw_only=True):
@@ -67,9 +65,9 @@ class Log(Section, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"],
         Meta(description="The least severe level that is logged."),
     ] = "info"
-    format: Annotated[
-        Literal["text", "json"], Meta(description="Lines for people, or one JSON object a line.")
-    ] = "text"
+    format: Annotated[Literal["text", "json"], Meta(description="Lines for people, or one JSON object a line.")] = (
+        "text"
+    )
 
 
 class Metrics(Section, frozen=True, kw_only=True):
@@ -94,12 +92,12 @@ class Database(Section, frozen=True, kw_only=True):
     """How the database is used; its address is `--database` or `PILLARBOX_DATABASE`."""
 
     pool_size: Annotated[Count, Meta(description="The most connections a process opens to PostgreSQL.")] = 8
-    busy_timeout_seconds: Annotated[
-        Seconds, Meta(description="How long to wait for a connection or a write lock.")
-    ] = 10.0
-    statement_timeout_seconds: Annotated[
-        Seconds, Meta(description="How long one statement may run on PostgreSQL.")
-    ] = 30.0
+    busy_timeout_seconds: Annotated[Seconds, Meta(description="How long to wait for a connection or a write lock.")] = (
+        10.0
+    )
+    statement_timeout_seconds: Annotated[Seconds, Meta(description="How long one statement may run on PostgreSQL.")] = (
+        30.0
+    )
 
 
 class Inbound(Section, frozen=True, kw_only=True):
@@ -109,12 +107,8 @@ class Inbound(Section, frozen=True, kw_only=True):
         tuple[Seconds, ...],
         Meta(min_length=1, description="Waits between attempts; the last one repeats for ever."),
     ] = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
-    lease_seconds: Annotated[
-        Seconds, Meta(description="How long a claim holds a message unless renewed.")
-    ] = 300.0
-    poll_seconds: Annotated[Seconds, Meta(description="The longest sleep before looking for work again.")] = (
-        1.0
-    )
+    lease_seconds: Annotated[Seconds, Meta(description="How long a claim holds a message unless renewed.")] = 300.0
+    poll_seconds: Annotated[Seconds, Meta(description="The longest sleep before looking for work again.")] = 1.0
     concurrency: Annotated[Count, Meta(description="How many sessions a process delivers to at once.")] = 64
     deliver_timeout_seconds: Annotated[
         Seconds | None,
@@ -154,12 +148,8 @@ class Inbound(Section, frozen=True, kw_only=True):
 class Inbox(Section, frozen=True, kw_only=True):
     """The idempotency inbox."""
 
-    lease_seconds: Annotated[
-        Seconds, Meta(description="How long a key is leased when the caller does not say.")
-    ] = 60.0
-    retention_days: Annotated[
-        float, Meta(ge=7, le=30, description="How long a processed key is remembered.")
-    ] = 7.0
+    lease_seconds: Annotated[Seconds, Meta(description="How long a key is leased when the caller does not say.")] = 60.0
+    retention_days: Annotated[float, Meta(ge=7, le=30, description="How long a processed key is remembered.")] = 7.0
     cleanup_seconds: Annotated[Seconds, Meta(description="The time between two removals of old keys.")] = 60.0
 
 

@@ -4,4 +4,16 @@ from pillarbox.storage.database import Database, Params, Row, Statement, Step, W
 from pillarbox.storage.queries import Query, load_queries
 from pillarbox.storage.values import instant, instant_or_none
 
-__all__ = ["Database", "Params", "Query", "Row", "Statement", "Step", "Work", "instant", "instant_or_none", "load_queries", "together"]
+__all__ = [
+    "Database",
+    "Params",
+    "Query",
+    "Row",
+    "Statement",
+    "Step",
+    "Work",
+    "instant",
+    "instant_or_none",
+    "load_queries",
+    "together",
+]

@@ -54,7 +54,9 @@ class Database(Protocol):
     """
 
     dialect: str
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock: ...
 
     async def write(self, work: Work[T]) -> T: ...
 

@@ -77,3 +77,12 @@ def _apply(known: list[Migration], now: Callable[[], datetime]) -> Step[list[str
             yield _queries.record(version=migration.version, name=migration.name, now=now())
             done.append(migration.name)
     return done
+
+
+async def rehearse(database: Database) -> None:
+    """Write for real, change nothing: raises whatever a message would meet."""
+
+    def work() -> Step[None]:
+        yield _queries.rehearse()
+
+    await database.write(work)

@@ -19,3 +19,6 @@ SELECT max(version) FROM schema_migration
 
 -- name: record
 INSERT INTO schema_migration (version, name, applied_at) VALUES (:version, :name, :now)
+
+-- name: rehearse
+UPDATE schema_migration SET name = 'lock' WHERE version = 0

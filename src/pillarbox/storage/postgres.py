@@ -1,4 +1,4 @@
-"""PostgreSQL and CockroachDB: a pool of connections driven from threads; every write leaves a mark that settles ambiguous commits."""
+"""PostgreSQL and CockroachDB: pooled connections driven from threads; every write leaves a mark to settle ambiguous commits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _TRIES = 12
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
-_CREATE_MARK = "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
+_CREATE_MARK = (
+    "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
+)
 _MARK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, %s, now())
            ON CONFLICT (writer) DO UPDATE SET serial = excluded.serial, at = excluded.at"""
 _LOOK = "SELECT serial FROM commit_mark WHERE writer = %s FOR UPDATE"
@@ -49,8 +51,11 @@ class PostgresDatabase:
     """A PostgreSQL or CockroachDB database, shared with any number of nodes."""
 
     dialect = "postgres"
+    clock: OffsetClock
 
-    def __init__(self, url: str, *, pool_size: int = 8, busy_timeout: float = 10.0, statement_timeout: float = 30.0) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int = 8, busy_timeout: float = 10.0, statement_timeout: float = 30.0
+    ) -> None:
         self.address = PostgresAddress.parse(url)
         self._busy_timeout = busy_timeout
         self._random = random.Random()  # noqa: S311 - spreads retries, guards nothing
@@ -165,7 +170,7 @@ class PostgresDatabase:
                 raise _CommitUnknown(result) from error
             _roll_back(connection)
             raise
-        return result  # type: ignore[return-value]
+        return result
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
         """Whether the transaction with that mark committed; waits for it while its own connection is still being ended."""
@@ -192,6 +197,7 @@ class PostgresDatabase:
 
 def _configure(connection: psycopg.Connection[Any], *, statement_timeout: float) -> None:
     connection.execute("SET synchronous_commit TO on")
+    connection.execute("SET TimeZone TO 'UTC'")
     connection.execute(f"SET statement_timeout TO {int(statement_timeout * 1000)}")
     connection.execute(f"SET idle_in_transaction_session_timeout TO {int(statement_timeout * 1000)}")
 
@@ -206,9 +212,11 @@ def _execute(connection: psycopg.Connection[Any], statements: Sequence[Statement
 
 
 def _send(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
-    query, params = statement.query, dict(statement.params)
+    query = statement.query
+    params: dict[str, Any] = dict(statement.params)
     if query.sets:
-        columns = list(zip(*params.pop("rows"), strict=True)) or [()] * len(query.sets)  # type: ignore[call-overload]
+        rows: Sequence[Row] = params.pop("rows")
+        columns = list(zip(*rows, strict=True)) or [()] * len(query.sets)
         params.update((f"rows_{name}", list(column)) for name, column in zip(query.sets, columns, strict=True))
     return connection.execute(query.postgres.encode(), params)
 
@@ -239,6 +247,8 @@ def _clock_offset(connection: psycopg.Connection[Any]) -> float:
 def _raise_if_final(error: psycopg.OperationalError) -> None:
     """A lost connection is worth another try; a server that says no is not."""
     match error:
+        case errors.ProgramLimitExceeded():
+            raise error
         case errors.DiskFull() | errors.OutOfMemory():
             raise DatabaseFull("The database server has no room left; make some and try again.") from error
         case errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():

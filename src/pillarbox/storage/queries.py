@@ -3,7 +3,7 @@
 A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one database needs its own). Inside it:
 
     :name                          a parameter
-    :each(ids bigint)              a parameter's values as a one-column set, after IN
+    x :in(ids bigint)              x is one of a parameter's values; likewise :not_in
     :rows(id bigint, at instant)   the parameter `rows`, a list of tuples, as a table `rows` with these columns
     :lock(t) / :skip_locked(t)     lock the rows of t, waiting for them or passing over those locked by others
 
@@ -22,7 +22,7 @@ from typing import Any
 from pillarbox.storage.database import Statement
 
 _BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?\n", re.MULTILINE)
-_MACRO = re.compile(r":(rows|each|lock|skip_locked)\(([^)]*)\)")
+_MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked)\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _ANSWERS = re.compile(r"\A(?:SELECT|WITH|SHOW)\b|\bRETURNING\b")
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
@@ -76,8 +76,9 @@ def _sqlite(macro: re.Match[str]) -> str:
         case "rows":
             columns = ", ".join(f"value ->> {i} AS {name}" for i, (name, _) in enumerate(_columns(macro[2])))
             return f"(SELECT {columns} FROM json_each(:rows)) AS rows"
-        case "each":
-            return f"(SELECT value FROM json_each(:{macro[2].split()[0]}))"
+        case "in" | "not_in":
+            negated = "NOT " if macro[1] == "not_in" else ""
+            return f"{negated}IN (SELECT value FROM json_each(:{macro[2].split()[0]}))"
         case _:
             return ""
 
@@ -88,9 +89,9 @@ def _postgres(macro: re.Match[str]) -> str:
             columns = _columns(macro[2])
             arrays = ", ".join(f":rows_{name}::{kind}[]" for name, kind in columns)
             return f"unnest({arrays}) AS rows({', '.join(name for name, _ in columns)})"
-        case "each":
+        case "in" | "not_in":
             name, kind = macro[2].split()
-            return f"(SELECT unnest(:{name}::{kind}[]))"
+            return f"{'= ANY' if macro[1] == 'in' else '<> ALL'}(:{name}::{kind}[])"
         case "lock":
             return f"FOR NO KEY UPDATE OF {macro[2]}"
         case _:

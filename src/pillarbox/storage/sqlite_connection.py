@@ -80,7 +80,9 @@ def translated(error: apsw.Error, path: str = "the database file") -> Exception:
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return Unavailable("The database cannot be written; check the owner and mode of the file and its folder.")
         case apsw.CorruptError() | apsw.NotADBError():
-            return Unavailable("The file is not an intact SQLite database; run `pillarbox doctor` and restore a backup.")
+            return Unavailable(
+                "The file is not an intact SQLite database; run `pillarbox doctor` and restore a backup."
+            )
         case apsw.IOError():
             return Unavailable("The disk answered with an I/O error; check it and restart.")
         case _:

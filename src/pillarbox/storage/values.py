@@ -13,7 +13,7 @@ def instant_text(value: datetime) -> str:
 
 def instant(value: str | datetime) -> datetime:
     """An instant as a driver returned it."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+    return datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)
 
 
 def instant_or_none(value: str | datetime | None) -> datetime | None:

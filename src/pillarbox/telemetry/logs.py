@@ -23,9 +23,7 @@ class Event:
         self.fields = fields
 
     def __str__(self) -> str:
-        return " ".join(
-            [scrub(self.name), *(f"{key}={scrub(str(value))}" for key, value in self.fields.items())]
-        )
+        return " ".join([scrub(self.name), *(f"{key}={scrub(str(value))}" for key, value in self.fields.items())])
 
 
 class Logger:

@@ -9,9 +9,7 @@ HIDDEN = "***"
 _BRIEF_LENGTH = 200
 _QUERY = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{0,20}://[^\s?#\"'<>]*)(?:[?#][^\s\"'<>]*)?")
 _USERINFO = re.compile(r"(://)(?:[^\s/?#]*|[^\s/:@?#]{1,256}:(?!\d{1,5}[/?#])[^\s@]{1,256})@")
-_AUTHORIZATION = re.compile(
-    r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?)(?:(?:bearer|basic|vapid)\s+)*[^\s\"',;]+"
-)
+_AUTHORIZATION = re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?)(?:(?:bearer|basic|vapid)\s+)*[^\s\"',;]+")
 _BEARER = re.compile(r"(?i)\b((?:bearer\s+)+)(?!(?:token|key|auth(?:entication)?)(?:\s|$))[^\s\"',;]+")
 _NAMED = re.compile(
     r"(?i)((?:password|passwd|secret)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&]+"

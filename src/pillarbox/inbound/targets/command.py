@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ _OURS = ("PILLARBOX_ADMIN_KEY", "PILLARBOX_DATABASE", "PILLARBOX_SECRETS__", "PI
 @dataclass(frozen=True, slots=True)
 class _Program:
     process: asyncio.subprocess.Process
-    stdin: asyncio.WriteTransport
+    feeding: asyncio.Task[None]
 
 
 async def deliver_command(spec: CommandTarget, message: InboundMessage, *, node: str, clock: Clock) -> Outcome:
@@ -47,7 +48,7 @@ async def deliver_command(spec: CommandTarget, message: InboundMessage, *, node:
         await _see_through(_end(program))
         raise
     finally:
-        program.stdin.abort()
+        program.feeding.cancel()
 
 
 async def _start(spec: CommandTarget, variables: dict[str, str], given: bytes) -> _Program:
@@ -68,16 +69,31 @@ async def _start(spec: CommandTarget, variables: dict[str, str], given: bytes) -
         raise
     finally:
         os.close(read_end)
-    return _Program(process, await _feed(write_end, given))
+    feeding = asyncio.create_task(_feed(write_end, given))
+    # Not in the task, which may be cancelled before it began.
+    feeding.add_done_callback(lambda _: os.close(write_end))
+    return _Program(process, feeding)
 
 
-async def _feed(write_end: int, given: bytes) -> asyncio.WriteTransport:
+async def _feed(write_end: int, given: bytes) -> None:
     """Write as fast as the program reads; one that reads nothing is judged by its exit code like any other."""
-    loop = asyncio.get_running_loop()
-    stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(write_end, "wb", buffering=0))
-    stdin.write(given)
-    stdin.write_eof()
-    return stdin
+    os.set_blocking(write_end, False)
+    left = memoryview(given)
+    with suppress(BrokenPipeError):
+        while left:
+            try:
+                left = left[os.write(write_end, left) :]
+            except BlockingIOError:
+                await _writable(write_end)
+
+
+async def _writable(write_end: int) -> None:
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(write_end, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(write_end)
 
 
 def _environment() -> dict[str, str]:
@@ -104,7 +120,7 @@ def _not_started(spec: CommandTarget, error: OSError) -> str:
     return f"The command {name} could not be started ({kind})."
 
 
-async def _see_through(work: asyncio._CoroutineLike[None]) -> None:
+async def _see_through(work: Coroutine[None, None, None]) -> None:
     """Finish, however often the caller is cancelled meanwhile."""
     task = asyncio.create_task(work)
     while not task.done():
@@ -116,7 +132,7 @@ async def _end_started(starting: asyncio.Task[_Program]) -> None:
     with suppress(OSError):
         program = await starting
         await _end(program)
-        program.stdin.abort()
+        program.feeding.cancel()
 
 
 async def _end(program: _Program) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
 _CONNECT_SECONDS = 10.0
-# Below the five seconds after which common servers drop idle connections: a POST that meets such a drop is a lost attempt.
+# Common servers drop a connection that is idle for five seconds, and a POST that meets the drop is a lost attempt.
 _KEEPALIVE_SECONDS = 4.0
 _STALE_SECONDS = 5.0
 _LEFTOVER_SECONDS = 1.0
@@ -104,10 +104,17 @@ class HttpDeliverer:
 
     def _let_go(self, response: ClientResponse) -> None:
         """Give the connection back once the answer is read; most answers have been by now."""
-        if not response.closed:
-            task = asyncio.create_task(_read_leftover(response))
-            self._leftovers.add(task)
-            task.add_done_callback(self._leftovers.discard)
+        if response.closed:
+            return
+
+        def done(task: asyncio.Task[None]) -> None:
+            # Here and not in the task, which may be cancelled before it began. What was given back stays so.
+            response.close()
+            self._leftovers.discard(task)
+
+        task = asyncio.create_task(_read_leftover(response))
+        self._leftovers.add(task)
+        task.add_done_callback(done)
 
 
 async def _judge(response: ClientResponse) -> Outcome:
@@ -115,7 +122,7 @@ async def _judge(response: ClientResponse) -> Outcome:
         case status if 200 <= status < 300:
             return Delivered()
         case 409 if await _is_stale(response):
-            return Skipped("")
+            return Skipped("The target refused the token as stale.")
         case 410:
             return Failed("The target answered 410 Gone.")
         case status:
@@ -133,13 +140,9 @@ async def _is_stale(response: ClientResponse) -> bool:
 
 
 async def _read_leftover(response: ClientResponse) -> None:
-    try:
-        with suppress(Exception):
-            async with asyncio.timeout(_LEFTOVER_SECONDS):
-                await _read(response)
-    finally:
-        # Of a connection that was given back at the end of its answer this takes nothing away.
-        response.close()
+    with suppress(Exception):
+        async with asyncio.timeout(_LEFTOVER_SECONDS):
+            await _read(response)
 
 
 async def _read(response: ClientResponse) -> bytes:
@@ -152,24 +155,18 @@ async def _read(response: ClientResponse) -> bytes:
 async def _signing_secret(given: str) -> str | Retry:
     """The secret itself, or what it refers to at this moment on this node."""
     kind, _, name = given.partition(":")
-    if kind == "env":
-        secret = os.environ.get(name, "")
-    elif kind == "file":
-        try:
-            secret = await asyncio.to_thread(_first_of_file, name)
-        except (OSError, UnicodeDecodeError) as error:
-            return Retry(f"The target's secret {given} cannot be read here{_kind(error)}.")
-    else:
-        secret = given
-    if is_signing_secret(secret):
-        return secret
-    return Retry(f"The target's secret {given} is not set here to whsec_ and base64." if secret is not given else _BAD)
+    if kind not in ("env", "file"):
+        return given
+    try:
+        secret = os.environ.get(name, "") if kind == "env" else await asyncio.to_thread(_start_of_file, name)
+    except (OSError, ValueError) as error:
+        return Retry(f"The target's secret {given} cannot be read on this node{_kind(error)}.")
+    if not is_signing_secret(secret):
+        return Retry(f"The target's secret {given} is not whsec_ followed by base64 on this node.")
+    return secret
 
 
-_BAD = "The target's secret must be whsec_ and base64."
-
-
-def _first_of_file(path: str) -> str:
+def _start_of_file(path: str) -> str:
     with Path(path).open("rb") as file:
         return file.read(_LARGEST_SECRET).decode("ascii").strip()
 
@@ -200,5 +197,5 @@ def _trouble(error: Exception) -> str:
 
 
 def _kind(error: Exception) -> str:
-    number = error.errno if isinstance(error, OSError) else None
-    return f" ({errno.errorcode[number]})" if number in errno.errorcode else ""
+    name = errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None
+    return f" ({name})" if name else ""

@@ -40,7 +40,10 @@ CREATE TABLE IF NOT EXISTS inbound_strand (
     CHECK ((head_seq IS NULL) = (due_at IS NULL AND lease_until IS NULL))
 );
 
-CREATE INDEX IF NOT EXISTS idx_inbound_strand_due ON inbound_strand (served_by, due_at, destination) WHERE due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS idx_inbound_strand_due ON inbound_strand (served_by, due_at) WHERE due_at IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS idx_inbound_strand_destination
+    ON inbound_strand (served_by, destination, due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS idx_inbound_strand_lease ON inbound_strand (lease_until) WHERE lease_until IS NOT NULL;
 

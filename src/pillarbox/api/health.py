@@ -1,0 +1,77 @@
+"""Is it alive, can it write, what waits, and what has it counted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from pillarbox.api.answers import Answer, ok
+from pillarbox.api.call import Call
+from pillarbox.api.problems import RETRY_AFTER
+from pillarbox.box import Pillarbox
+from pillarbox.errors import Unavailable
+from pillarbox.inbound.model import InboundStatus
+from pillarbox.telemetry import brief, logger
+
+_log = logger(__name__)
+_SECONDS_TO_WRITE = 2.0
+_CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+class Health(msgspec.Struct, frozen=True):
+    """A word for a load balancer."""
+
+    status: str
+
+
+class BoxStatus(msgspec.Struct, frozen=True):
+    """What waits, pipe by pipe."""
+
+    inbound: InboundStatus
+
+
+class Readiness:
+    """Tells whether the database takes writes; however many ask, one write at a time finds out."""
+
+    def __init__(self, box: Pillarbox) -> None:
+        self._box = box
+        self._running: asyncio.Task[bool] | None = None
+
+    async def check(self) -> bool:
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._write())
+        done, _ = await asyncio.wait([self._running], timeout=_SECONDS_TO_WRITE)
+        return bool(done) and self._running.result()
+
+    async def _write(self) -> bool:
+        try:
+            await self._box.rehearse()
+        except Exception as error:
+            _log.warning("not ready: the database takes no writes", error=brief(error))
+            return False
+        return True
+
+
+async def healthz(call: Call) -> Answer:
+    return ok(Health("ok"))
+
+
+async def readyz(call: Call) -> Answer:
+    if await call.api.readiness.check():
+        return ok(Health("ready"))
+    return Answer(503, msgspec.json.encode(Health("unavailable")), headers=(RETRY_AFTER,))
+
+
+async def metrics(call: Call) -> Answer:
+    if not call.box.settings.metrics.public:
+        await call.api.gate.check_admin(call.head.authorization)
+    try:
+        await call.box.inbound.status()
+    except Unavailable:
+        _log.warning("metrics: the queue lengths are old, because the database cannot be read")
+    return Answer(200, call.box.metrics.exposition(), _CONTENT_TYPE)
+
+
+async def status(call: Call) -> Answer:
+    return ok(BoxStatus(await call.box.inbound.status()))

@@ -1,0 +1,109 @@
+"""What went wrong, as RFC 9457 tells it: never a secret, never a body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import msgspec
+
+from pillarbox.api.answers import Answer, encode
+from pillarbox.errors import DatabaseFull, InvalidInput, NotFound, PillarboxError, Refused, Unavailable
+from pillarbox.text import printable
+
+TYPE = "urn:pillarbox:problem:"
+MEDIA_TYPE = b"application/problem+json"
+RETRY_AFTER = (b"retry-after", b"1")
+CLOSE = (b"connection", b"close")
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """One field at fault, by its dotted path; an empty path is the whole body."""
+
+    field: str
+    detail: str
+
+
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A refused request; `type` is stable and names the reason."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: Sequence[FieldError] = ()
+
+
+class Problem(Exception):
+    """Ends a request with that answer."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.detail = detail
+        self.errors = errors
+        self.headers = tuple(headers)
+
+    def answer(self) -> Answer:
+        details = ProblemDetails(
+            type=TYPE + self.reason,
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            detail=self.detail,
+            errors=self.errors,
+        )
+        return Answer(self.status, encode(details), MEDIA_TYPE, self.headers)
+
+
+def unauthorized() -> Problem:
+    return Problem(
+        401,
+        "unauthorized",
+        "Send `Authorization: Bearer KEY` with a key that is known, not expired and not revoked.",
+        headers=[(b"www-authenticate", b"Bearer")],
+    )
+
+
+def no_such_path() -> Problem:
+    return Problem(404, "not-found", "There is nothing at this path for this key; /docs lists what there is.")
+
+
+def wrong_method(allowed: bytes) -> Problem:
+    return Problem(405, "method-not-allowed", f"Use {allowed.decode()}.", headers=[(b"allow", allowed)])
+
+
+def invalid(field: str, detail: str) -> Problem:
+    detail = detail[:1].upper() + detail[1:]
+    return Problem(422, "invalid", f"{field or 'The body'}: {detail}", errors=[FieldError(field, detail)])
+
+
+def problem_of(error: PillarboxError) -> Problem:
+    """The problem that one of our own errors is over HTTP."""
+    match error:
+        case InvalidInput():
+            # msgspec quotes a word that it does not know, and whoever passes its text on quotes it too.
+            quotes = error.detail.startswith("Invalid enum value")
+            return invalid(printable(error.field, 200), "Is not one of the words allowed." if quotes else error.detail)
+        case NotFound():
+            return Problem(404, "not-found", str(error))
+        case Refused():
+            return Problem(409, error.reason, str(error))
+        case DatabaseFull():
+            return Problem(503, "database-full", str(error), headers=[RETRY_AFTER])
+        case Unavailable():
+            return Problem(503, "unavailable", str(error), headers=[RETRY_AFTER])
+        case _:
+            return internal()
+
+
+def internal() -> Problem:
+    return Problem(500, "internal", "Something went wrong here; the log of the server names it.")

@@ -1,0 +1,155 @@
+"""Every path there is, as data."""
+
+from __future__ import annotations
+
+from pillarbox.api import health, inbound, keys, login, openapi, sessions, status_page
+from pillarbox.api.call import Endpoint, Nothing
+from pillarbox.api.paging import Page
+from pillarbox.inbound.model import Enqueued, InboundMessage, NewMessage
+from pillarbox.keys import Key, NewKey
+from pillarbox.sessions import SessionChange
+
+SESSIONS, SESSION = "/v1/sessions", "/v1/sessions/{session_id}"
+INBOUND, MESSAGE = "/v1/inbound", "/v1/inbound/{id}"
+KEYS = "/v1/keys"
+HTML, TEXT = "text/html", "text/plain"
+
+V1 = (
+    Endpoint(
+        "POST",
+        INBOUND,
+        inbound.post_inbound,
+        "Hand in a message; 200 when it had been handed in before",
+        {202: Enqueued, 200: Enqueued},
+        body=NewMessage,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        "GET",
+        INBOUND,
+        inbound.list_inbound,
+        "List messages",
+        {200: Page[InboundMessage]},
+        query=inbound.InboundFilter,
+    ),
+    Endpoint("GET", MESSAGE, inbound.get_inbound, "Show a message", {200: InboundMessage}, problems=(404,)),
+    Endpoint(
+        "POST",
+        f"{MESSAGE}/retry",
+        inbound.retry_inbound,
+        "Try a waiting message now",
+        {200: InboundMessage},
+        body=Nothing,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        "POST",
+        f"{MESSAGE}/expire",
+        inbound.expire_inbound,
+        "Give a message up, so that the next of its session can go",
+        {200: InboundMessage},
+        body=Nothing,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        "POST",
+        SESSIONS,
+        sessions.open_session,
+        "Open a session",
+        {201: sessions.SessionView},
+        body=sessions.NewSession,
+        problems=(409,),
+    ),
+    Endpoint(
+        "GET",
+        SESSIONS,
+        sessions.list_sessions,
+        "List sessions",
+        {200: Page[sessions.SessionItem]},
+        query=sessions.SessionFilter,
+    ),
+    Endpoint(
+        "GET",
+        SESSION,
+        sessions.get_session,
+        "Show a session and its queue",
+        {200: sessions.SessionView},
+        problems=(404,),
+    ),
+    Endpoint(
+        "PATCH",
+        SESSION,
+        sessions.change_session,
+        "Change a session",
+        {200: sessions.SessionView},
+        body=SessionChange,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        "POST",
+        f"{SESSION}/close",
+        sessions.close_session,
+        "Close a session: nothing more is delivered to it",
+        {200: sessions.Closed},
+        body=Nothing,
+        problems=(404,),
+    ),
+    Endpoint(
+        "POST",
+        KEYS,
+        keys.create_key,
+        "Make an API key; this is the only time it is shown",
+        {201: NewKey},
+        body=keys.KeyRequest,
+    ),
+    Endpoint("GET", KEYS, keys.list_keys, "List API keys", {200: Page[Key]}, query=keys.KeyFilter),
+    Endpoint("DELETE", f"{KEYS}/{{key_id}}", keys.revoke_key, "Revoke an API key", {204: None}, problems=(404,)),
+    Endpoint("GET", "/v1/status", health.status, "What waits, pipe by pipe", {200: health.BoxStatus}),
+)
+
+OPERATIONS = (
+    Endpoint("GET", "/healthz", health.healthz, "Whether the process is alive", {200: health.Health}, needs_key=False),
+    Endpoint(
+        "GET",
+        "/readyz",
+        health.readyz,
+        "Whether the database takes writes",
+        {200: health.Health, 503: health.Health},
+        needs_key=False,
+    ),
+    Endpoint(
+        "GET",
+        "/metrics",
+        health.metrics,
+        "Prometheus metrics; an admin key is needed unless `metrics.public` is set",
+        {200: str},
+        media_type=TEXT,
+    ),
+    Endpoint("GET", "/openapi.json", openapi.document, "This document", {200: dict}, needs_key=False),
+    Endpoint("GET", "/docs", openapi.page, "This document, for people", {200: str}, media_type=HTML, needs_key=False),
+)
+
+PAGES = (
+    Endpoint(
+        "GET",
+        "/",
+        status_page.show,
+        "The status page, for a signed-in operator",
+        {200: str, 303: None},
+        media_type=HTML,
+        needs_key=False,
+    ),
+    Endpoint(
+        "GET",
+        "/login",
+        login.show,
+        "The form to sign in with an admin key",
+        {200: str, 303: None},
+        media_type=HTML,
+        needs_key=False,
+    ),
+    Endpoint("POST", "/login", login.sign_in, "Sign in", {303: None, 401: str}, media_type=HTML, needs_key=False),
+    Endpoint("POST", "/logout", login.sign_out, "Sign out", {303: None}, media_type=HTML, needs_key=False),
+)
+
+ENDPOINTS = V1 + OPERATIONS + PAGES

@@ -1,0 +1,85 @@
+"""The first page: what waits, what is stuck, and who is talking."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pillarbox.api.answers import Answer
+from pillarbox.api.call import Call
+from pillarbox.api.pages import html_answer, redirect, shown, table
+from pillarbox.inbound import InboundMessage
+from pillarbox.inbound.model import InboundStatus
+from pillarbox.sessions import Session
+
+_MOST_SHOWN = 50
+
+
+async def show(call: Call) -> Answer:
+    login = await call.api.logins.find(call)
+    if login is None:
+        return redirect("/login")
+    box = call.box
+    status = await box.inbound.status()
+    failed = await box.inbound.list(status="failed", limit=_MOST_SHOWN)
+    sessions = await box.sessions.list(limit=_MOST_SHOWN)
+    nav = (
+        '<a href="/docs">API</a><form method="post" action="/logout">'
+        f'<input type="hidden" name="form_token" value="{login.form_token}"><button>Sign out</button></form>'
+    )
+    body = f"{_cards(status)}<h2>Waiting for a retry</h2>{_failed(failed)}<h2>Sessions</h2>{_sessions(sessions)}"
+    return html_answer("Pillarbox", body, nav=nav)
+
+
+def _cards(status: InboundStatus) -> str:
+    oldest = "none" if status.oldest_age_seconds is None else _age(status.oldest_age_seconds)
+    cards = [
+        ("pending", status.pending),
+        ("in delivery", status.processing),
+        ("waiting for a retry", status.failed),
+        ("oldest", oldest),
+    ]
+    return (
+        '<h2>Inbound</h2><div class="cards">'
+        + "".join(f'<div class="card"><b>{value}</b><span class="soft">{name}</span></div>' for name, value in cards)
+        + "</div>"
+    )
+
+
+def _failed(messages: list[InboundMessage]) -> str:
+    rows = [
+        [
+            str(message.id),
+            shown(message.session_id),
+            str(message.attempt_count),
+            shown(message.last_error or ""),
+            _instant(message.next_retry_at),
+        ]
+        for message in messages
+    ]
+    return table(["message", "session", "attempts", "last error", "next attempt"], rows, empty="Nothing is stuck.")
+
+
+def _sessions(sessions: list[Session]) -> str:
+    rows = [
+        [
+            f"<code>{shown(session.session_id)}</code>",
+            shown(session.title or ""),
+            session.lifecycle_status,
+            shown(session.target.get("kind", "")),
+            _instant(session.updated_at),
+        ]
+        for session in sessions
+    ]
+    empty = "No sessions yet; POST /v1/sessions opens one."
+    return table(["session", "title", "status", "target", "changed"], rows, empty=empty)
+
+
+def _instant(value: datetime | None) -> str:
+    return "" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

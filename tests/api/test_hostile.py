@@ -1,0 +1,232 @@
+"""What strangers and broken programs send: one answer on every database, never a 5xx, and nothing of it quoted."""
+
+import json
+import random
+from typing import Any
+
+from tests.api.client import ADMIN_KEY, Client
+
+CANARY = "hush-c4n4ry"
+LONG = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=5000))
+WIDE = "".join(chr(random.Random(8 + index).randrange(0x10000, 0x1FFFF)) for index in range(500))
+
+
+def message(**fields: Any) -> bytes:
+    return json.dumps({"session_id": "s1", "origin": "test", "content": "x"} | fields).encode()
+
+
+def raw(field: bytes, value: bytes) -> bytes:
+    return b'{"session_id":"s1","origin":"test","content":"x","%s":%s}' % (field, value)
+
+
+NOT_JSON = [
+    b"",
+    b"{",
+    b"nonsense",
+    b"{}{}",
+    message() + b"x",
+    b"\xef\xbb\xbf" + message(),
+    message().decode().encode("utf-16"),
+    raw(b"content", b'"\xff"'),
+    raw(b"content", b'"\xed\xa0\x80"'),
+    raw(b"content", b'"\xc0\x80"'),
+    raw(b"content", b'"\x00"'),
+    raw(b"content", b'"\n"'),
+    raw(b"payload", b"NaN"),
+    raw(b"payload", b"Infinity"),
+    raw(b"payload", b"1e999"),
+    raw(b"payload", b"9" * 5000),
+    raw(b"payload", b"[" * 100_000 + b"]" * 100_000),
+    raw(b"payload", b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+    b"[" * 100_000,
+    raw(b"nothing", b"[" * 100_000),
+    raw(b"payload", b"[" * 50_000 + b'"\\ud800"'),
+]
+
+BAD_FIELDS: list[tuple[bytes, str]] = [
+    (b"[]", ""),
+    (b"null", ""),
+    (b'"text"', ""),
+    (b"1", ""),
+    (b"{}", "session_id"),
+    (message(session_id=None), "session_id"),
+    (message(session_id=1), "session_id"),
+    (message(session_id=""), "session_id"),
+    (message(session_id="s1\n"), "session_id"),
+    (message(session_id="s" * 201), "session_id"),
+    (message(origin=""), "origin"),
+    (message(origin=LONG), "origin"),
+    (message(content=None), "content"),
+    (message(content={}), "content"),
+    (message(content="\0"), "content"),
+    (raw(b"content", b'"\\ud800"'), "content"),
+    (raw(b"content", b'"\\udc00\\ud800"'), "content"),
+    (raw(b"payload", b'{"a": ["\\uDFFF"]}'), "payload.a.0"),
+    (raw(b"payload", b'{"a\\ud800": 1}'), "payload.a\\ud800"),
+    (raw(b"\\ud800", b"1"), "\\ud800"),
+    (message(payload={"a": {"b": "\0"}}), "payload.a.b"),
+    (message(payload={"\0": 1}), "payload.\\u0000"),
+    (message(payload=10**30), "payload"),
+    (raw(b"payload", b"[" * 100 + b"]" * 100), "payload"),
+    (message(message_type=CANARY), "message_type"),
+    (message(source_message_id=LONG), "source_message_id"),
+    (message(actor_name=LONG), "actor_name"),
+    (message(actor_avatar_url="\0"), "actor_avatar_url"),
+    (message(status="delivered"), "status"),
+    (message(id=1), "id"),
+    (message(**{"x\x1b[31m": 1}), "x\\u001b[31m"),
+    (message(**{LONG: 1}), LONG[:79] + "…"),
+    (message(**{"a` - at `$.b": 1}), "b.a"),
+]
+
+TARGETS: list[tuple[Any, str]] = [
+    (None, "target"),
+    ([], "target"),
+    ({}, "target.kind"),
+    ({"kind": "nothing"}, "target.kind"),
+    ({"kind": []}, "target.kind"),
+    ({"kind": "http"}, "target.url"),
+    ({"kind": "http", "url": "file:///etc/passwd"}, "target.url"),
+    ({"kind": "http", "url": f"http://{LONG}/"}, "target.url"),
+    ({"kind": "http", "url": "http://[::1"}, "target.url"),
+    ({"kind": "http", "url": "http://x:99999/"}, "target.url"),
+    ({"kind": "http", "url": "http://x/\0"}, "target.url"),
+    ({"kind": "http", "url": "http://x/", "headers": {"a\r\nb": "c"}}, "target.headers.a\\u000d\\u000ab"),
+    ({"kind": "http", "url": "http://x/", "extra": 1}, "target.extra"),
+    ({"kind": "command", "argv": []}, "target.argv"),
+    ({"kind": "command", "argv": [LONG]}, "target.argv.0"),
+    ({"kind": "command", "argv": ["x"], "stdin": CANARY}, "target.stdin"),
+    ({"kind": "python", "name": LONG}, "target.name"),
+    ({"kind": "python", "name": "\ud800"}, "target.name"),
+]
+
+QUERIES = [
+    ("limit=0", "limit"),
+    ("limit=-1", "limit"),
+    ("limit=1001", "limit"),
+    ("limit=99999999999999999999", "limit"),
+    ("limit=" + "9" * 5000, "limit"),
+    ("limit=ten", "limit"),
+    ("limit=1.5", "limit"),
+    ("limit=NaN", "limit"),
+    ("cursor=x", "cursor"),
+    ("cursor=%00", "cursor"),
+    ("cursor=%C3%A9", "cursor"),
+    ("cursor=" + "A" * 60_000, "cursor"),
+    ("cursor=aWQ6LTE", "cursor"),
+    ("cursor=aWQ6OTk5OTk5OTk5OTk5OTk5OTk5OTk", "cursor"),
+    ("cursor=c2Vzc2lvbjoA", "cursor"),
+    ("nothing=1", "nothing"),
+    ("limit=1&limit=2", "query"),
+    ("limit=%ff", "query"),
+    ("&".join(f"a{number}=1" for number in range(100)), "query"),
+]
+
+
+NOWHERE = [
+    "/v1/inbound/0",
+    "/v1/inbound/-1",
+    "/v1/inbound/9223372036854775807",
+    "/v1/inbound/9223372036854775808",
+    "/v1/inbound/" + "9" * 5000,
+    "/v1/inbound/1e3",
+    "/v1/inbound/%D9%A3",
+    "/v1/inbound/",
+    "/v1/inbound/1/",
+    "/v1/inbound/1%00",
+    "/v1/sessions/",
+    "/v1/sessions//",
+    "/v1/sessions/%00",
+    "/v1/sessions/a%00b",
+    "/v1/sessions/%ff",
+    "/v1/sessions/%ed%a0%80",
+    "/v1/sessions/%zz",
+    "/v1/sessions/%",
+    "/v1/sessions/%0a",
+    "/v1/sessions/" + LONG,
+    "/v1/sessions/..%2f..%2fetc%2fpasswd",
+    "/v1/sessions/../keys",
+    "/v1/keys/%00",
+    "//v1/sessions",
+    "/v1;x/sessions",
+    "/V1/sessions",
+]
+
+
+async def test_what_is_not_json_is_400(client: Client, session: str) -> None:
+    for body in NOT_JSON:
+        reply = await client.post("/v1/inbound", body)
+        assert (body[:80], reply.status, reply.reason) == (body[:80], 400, "not-json")
+
+
+async def test_a_bad_message_is_422_and_names_its_field(client: Client, session: str) -> None:
+    for body, field in BAD_FIELDS:
+        reply = await client.post("/v1/inbound", body)
+        assert (body[:80], reply.status, reply.fields) == (body[:80], 422, [field])
+        assert CANARY.encode() not in reply.body
+        assert len(reply.body) < 600
+
+
+async def test_a_bad_target_is_422_and_names_its_field(client: Client) -> None:
+    for target, field in TARGETS:
+        reply = await client.post("/v1/sessions", {"target": target})
+        assert (target, reply.status, reply.fields) == (target, 422, [field])
+        assert CANARY.encode() not in reply.body
+
+
+async def test_a_bad_query_is_422_and_names_its_parameter(client: Client) -> None:
+    for query, field in QUERIES:
+        for path in ("/v1/sessions", "/v1/inbound", "/v1/keys"):
+            assert (query[:80], (await client.get(f"{path}?{query}")).fields) == (query[:80], [field])
+
+
+async def test_a_path_that_names_nothing_is_404(client: Client) -> None:
+    for path in NOWHERE:
+        for method in ("GET", "HEAD", "POST", "PATCH", "DELETE"):
+            reply = await client.request(method, path, {})
+            allowed = reply.headers.get("allow", method).split(", ")
+            assert (path[:80], method, reply.status) == (path[:80], method, 404 if method in allowed else 405)
+
+
+async def test_acting_on_a_message_that_cannot_be_is_404(client: Client) -> None:
+    for number in ("0", "9223372036854775807", "9223372036854775808", "x"):
+        assert (await client.post(f"/v1/inbound/{number}/retry")).reason == "not-found"
+        assert (await client.post(f"/v1/inbound/{number}/expire")).reason == "not-found"
+
+
+async def test_ids_as_long_as_they_may_be_work_on_every_database(client: Client) -> None:
+    target = {"kind": "python", "name": WIDE[:100]}
+    assert (await client.post("/v1/sessions", {"session_id": WIDE[:200], "target": target})).status == 201
+    new = {"session_id": WIDE[:200], "origin": WIDE[:64], "content": "x", "source_message_id": WIDE + WIDE[:12]}
+    assert (await client.post("/v1/inbound", new)).status == 202
+    assert (await client.post("/v1/inbound", new)).status == 200
+
+
+async def test_duplicate_keys_and_integral_floats_are_taken(client: Client, session: str) -> None:
+    body = b'{"session_id":"zz","session_id":"s1","origin":"test","content":"x","payload":{"n":2.0}}'
+    stored = (await client.post("/v1/inbound", body)).json()
+    assert (await client.get(f"/v1/inbound/{stored['id']}")).json()["payload_json"] == '{"n": 2.0}'
+
+
+async def test_headers_beyond_64_kib_are_431(client: Client) -> None:
+    reply = await client.get("/v1/sessions", headers=[("x-long", "x" * 65_536)])
+    assert (reply.status, reply.reason) == (431, "headers-too-large")
+    many = await client.get("/v1/sessions", headers=[(f"x-{number}", "x" * 50) for number in range(1200)])
+    assert many.status == 431
+    assert (await client.get("/v1/sessions", headers=[("x-long", "x" * 60_000)])).status == 200
+
+
+async def test_a_body_beyond_16_mib_is_413_however_it_comes(client: Client, session: str) -> None:
+    declared = [("host", "localhost"), ("authorization", f"Bearer {ADMIN_KEY}"), ("content-length", str(2**24 + 1))]
+    refused = await client.exchange("POST", b"/v1/inbound", declared, [])
+    assert (refused.status, refused.reason, refused.headers["connection"]) == (413, "too-large", "close")
+    chunked = await client.exchange("POST", b"/v1/inbound", declared[:2], [b" " * 2**20] * 17)
+    assert chunked.status == 413
+    lied = [*declared[:2], ("content-length", "9" * 40)]
+    assert (await client.exchange("POST", b"/v1/inbound", lied, [b"{}"])).status == 413
+
+
+async def test_a_body_of_just_16_mib_is_read(client: Client, session: str) -> None:
+    body = message(content="x" * (2**24 - len(message()) + 1))
+    assert len(body) == 2**24
+    assert (await client.post("/v1/inbound", body)).status == 202

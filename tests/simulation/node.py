@@ -1,0 +1,269 @@
+"""One process of the world: the real drain, on a store and with targets that misbehave by the seed."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import TypeVar
+
+from pillarbox.engine import (
+    Backoff,
+    Bell,
+    Delivered,
+    Drain,
+    Lease,
+    Outcome,
+    Pace,
+    Policy,
+    Retry,
+    Room,
+    Settlement,
+    Skipped,
+    Strand,
+    Turn,
+)
+from pillarbox.errors import Unavailable
+from tests.simulation.ledger import Delivery, Ledger
+from tests.simulation.loop import THREAD, LoopClock, VirtualLoop, owned
+from tests.simulation.table import Parcel, Table
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How often something goes wrong, as shares of all calls."""
+
+    store: float = 0.0
+    odd: float = 0.0
+    target: float = 0.0
+    wedge: float = 0.0
+
+
+@dataclass(slots=True)
+class World:
+    """What all nodes share."""
+
+    loop: VirtualLoop
+    random: Random
+    table: Table
+    ledger: Ledger
+    rates: Rates
+    latency: float
+    lease: float
+    pace: Pace
+    backoff: Backoff
+    longest_delivery: float
+    drain: type[Drain[Parcel]]
+    ring_all: Callable[[], None] = lambda: None
+
+    def pause(self) -> float:
+        return self.random.uniform(0, self.latency)
+
+
+class OddError(Exception):
+    """An exception that cannot even be shown."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class StoreLane:
+    """The way of one node to the store: slow, at times cut, and at times only on the way back."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._name = name
+        self.calls = 0
+
+    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
+        return (await self.turn((), lease, room=room, now=now)).claimed
+
+    async def settle(
+        self, settlements: Sequence[Settlement[Parcel]], *, now: datetime
+    ) -> Sequence[Settlement[Parcel]]:
+        lost = await self._call(lambda: self._world.table.settle(settlements, now=now))
+        self._world.ring_all()
+        return lost
+
+    async def turn(
+        self, settlements: Sequence[Settlement[Parcel]], lease: Lease, *, room: Room, now: datetime
+    ) -> Turn[Parcel]:
+        return await self._call(lambda: self._world.table.turn(settlements, lease, room=room, now=now))
+
+    def renew(self, strands: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> Sequence[Strand[Parcel]]:
+        self._fail_by("store", self._world.rates.store, Unavailable("cut before"))
+        kept = self._world.table.renew(strands, lease, now=now)
+        self._fail_by("store", self._world.rates.store, Unavailable("cut after"))
+        return kept
+
+    async def release(self, strands: Sequence[Strand[Parcel]], *, now: datetime) -> None:
+        raise AssertionError("the drain gives back by settling")
+
+    async def next_due(self, *, now: datetime) -> datetime | None:
+        return await self._call(self._world.table.next_due)
+
+    async def prune(self, *, before: datetime, limit: int) -> int:
+        raise AssertionError("the drain does not prune")
+
+    async def _call(self, verb: Callable[[], T]) -> T:
+        """Send, let the store work whether or not the sender lives on, and receive."""
+        world, loop = self._world, self._world.loop
+        self.calls += 1
+        await asyncio.sleep(world.pause())
+        self._fail_by("store", world.rates.store, Unavailable("cut before"))
+        self._fail_by("odd", world.rates.odd, RuntimeError("a statement that cannot run"))
+        answer: asyncio.Future[T] = loop.create_future()
+        loop.call_later(world.pause(), _answer, answer, verb, context=owned("store"))
+        result = await answer
+        await asyncio.sleep(world.pause())
+        self._fail_by("store", world.rates.store, Unavailable("cut after"))
+        return result
+
+    def _fail_by(self, kind: str, rate: float, error: Exception) -> None:
+        if self._world.random.random() < rate:
+            self._world.ledger.fault(self._name, kind)
+            raise error
+
+
+def _answer(answer: asyncio.Future[T], verb: Callable[[], T]) -> None:
+    result = verb()
+    if not answer.done():
+        answer.set_result(result)
+
+
+class Node:
+    """A process with one drain; it can be stopped, cancelled, wedged, suspended and killed."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._poked = asyncio.Event()
+        self.name = name
+        self.bell = Bell()
+        self.lane = StoreLane(world, name)
+        self.drain = world.drain(
+            self.lane,
+            self._deliver,
+            policy=Policy(world.backoff),
+            lease=Lease(name, timedelta(seconds=world.lease)),
+            pace=world.pace,
+            clock=LoopClock(world.loop),
+            bell=self.bell,
+            random=world.random,
+        )
+        self.running: asyncio.Task[None] | None = None
+
+    def start(self, *, grace: float) -> None:
+        self._world.ledger.say(f"{self.name} starts")
+        work = self.drain.run(grace=grace, renewing=self._renewing)
+        self.running = self._world.loop.create_task(work, context=owned(self.name))
+
+    def heard(self) -> None:
+        """Another process wrote something."""
+        self.bell.ring()
+        self._poked.set()
+
+    async def stop(self) -> None:
+        await self._end("stops", self.drain.stop)
+
+    async def cancel(self) -> None:
+        assert self.running is not None
+        await self._end("is cancelled", self.running.cancel)
+
+    def kill(self) -> None:
+        self._world.ledger.fault(self.name, "kill")
+        self._world.ledger.ended_nodes.add(self.name)
+        self._world.loop.stop_owner(self.name)
+        self._world.loop.stop_owner(self.name + THREAD)
+
+    def suspend(self, seconds: float) -> None:
+        """Everything of it stands still, as under SIGSTOP."""
+        self._world.ledger.fault(self.name, f"suspended for {seconds:.1f} s")
+        self._halt(self.name, seconds)
+        self._halt(self.name + THREAD, seconds)
+
+    def wedge(self, seconds: float) -> None:
+        """Its loop is blocked, but its thread goes on renewing."""
+        self._world.ledger.fault(self.name, f"wedged for {seconds:.1f} s")
+        self._halt(self.name, seconds)
+
+    def _halt(self, owner: str, seconds: float) -> None:
+        def resume() -> None:
+            if self.name not in self._killed():
+                self._world.loop.resume_owner(owner)
+
+        self._world.loop.stop_owner(owner)
+        self._world.loop.call_later(seconds, resume, context=owned(""))
+
+    def _killed(self) -> set[str]:
+        return {fault.node for fault in self._world.ledger.faults if fault.kind == "kill"}
+
+    async def _end(self, how: str, end: Callable[[], object]) -> None:
+        ledger = self._world.ledger
+        ledger.say(f"{self.name} {how}")
+        ledger.ended_nodes.add(self.name)
+        assert self.running is not None
+        end()
+        await asyncio.wait([self.running])
+        ledger.say(f"{self.name} has ended")
+        left = self._world.table.held_by(self.name)
+        if left and not any(fault.node == self.name for fault in ledger.faults):
+            ledger.problem(f"{self.name} has ended and still holds {left}")
+
+    @contextmanager
+    def _renewing(self) -> Iterator[None]:
+        thread = self._world.loop.create_task(self._renew_on(), context=owned(self.name + THREAD))
+        try:
+            yield
+        finally:
+            thread.cancel()
+
+    async def _renew_on(self) -> None:
+        while True:
+            try:
+                await asyncio.wait_for(self._poked.wait(), self.drain.renewal.interval)
+            except TimeoutError:
+                pass
+            self._poked.clear()
+            self.drain.renewal.tick()
+            await asyncio.sleep(self._world.latency)
+
+    async def _deliver(self, parcel: Parcel) -> Outcome:
+        delivery = self._world.ledger.began(self.name, parcel)
+        try:
+            return await self._go(delivery)
+        finally:
+            delivery.ended = self._world.loop.time()
+
+    async def _go(self, delivery: Delivery) -> Outcome:
+        world, random = self._world, self._world.random
+        if random.random() < world.rates.wedge:
+            self.wedge(random.uniform(0, 2 * (world.pace.timeout + world.lease)))
+        await asyncio.sleep(random.uniform(0, world.longest_delivery))
+        if random.random() >= world.rates.target:
+            delivery.done = True
+            return Delivered()
+        if random.random() < 0.2:
+            world.ledger.fault(self.name, f"{delivery.parcel.id} is done and that is not said")
+            delivery.done = True
+        return await self._fail(random)
+
+    async def _fail(self, random: Random) -> Outcome:
+        match random.choice(["refuse", "late", "cancel", "group", "odd", "hang", "skip", "retry"]):
+            case "refuse":
+                raise ConnectionError("refused")
+            case "late":
+                raise TimeoutError("its own")
+            case "cancel":
+                raise asyncio.CancelledError
+            case "group":
+                raise BaseExceptionGroup("odd", [asyncio.CancelledError()])
+            case "odd":
+                raise OddError
+            case "hang":
+                await asyncio.sleep(10 * self._world.pace.timeout)
+            case "skip":
+                return Skipped("not now")
+        return Retry("later")
