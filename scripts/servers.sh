@@ -14,3 +14,4 @@ need() {
 }
 
 need tmux tmux
+need pgbouncer pgbouncer

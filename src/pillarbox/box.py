@@ -17,15 +17,20 @@ from pillarbox.engine import Backoff, Chore, Janitor
 from pillarbox.errors import InvalidInput
 from pillarbox.inbound import Inbound
 from pillarbox.inbound.policy import InboundPolicy
+from pillarbox.inbox import Inbox, InboxStatus, SqlInbox
 from pillarbox.keys import Keys
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
 from pillarbox.storage import Database
+from pillarbox.storage.checkup import Finding, checkup, require_schema
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
 from pillarbox.telemetry import Metrics
 
+__all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "open_database", "sqlite_path"]
+
 _TEND_EVERY = 60.0
+_CLEAN_AT_ONCE = 500
 DEFAULT_DATABASE = "sqlite:///pillarbox.db"
 
 
@@ -49,8 +54,17 @@ class Pillarbox:
             metrics=self.metrics,
             random=random,
         )
+        self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
+        self.inbox = Inbox(
+            self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
+        )
         self._janitor = Janitor(
-            [*self.inbound.chores(), Chore("database.tend", _TEND_EVERY, self._tend)], random=random
+            [
+                *self.inbound.chores(),
+                Chore("inbox.cleanup", settings.inbox.cleanup_seconds, self._clean_inbox),
+                Chore("database.tend", _TEND_EVERY, self._tend),
+            ],
+            random=random,
         )
         database.watch(self.inbound.heard)
 
@@ -87,9 +101,30 @@ class Pillarbox:
         """Write to the database without changing anything: raises `Unavailable` where a message would not be taken."""
         await rehearse(self.database)
 
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date; answers the names of the migrations that this call applied."""
+        return await migrate_schema(self.database)
+
+    async def require_schema(self) -> None:
+        """Refuse to go on with a schema that is older or newer than this program's."""
+        await require_schema(self.database)
+
+    async def checkup(self) -> list[Finding]:
+        """Look at the database as an operator would."""
+        return await checkup(self.database)
+
     def stop(self) -> None:
         """Let `run` come to its end: no new deliveries from now on."""
         self.inbound.drain.stop()
+
+    async def inbox_status(self) -> InboxStatus:
+        """How many keys the inbox knows."""
+        return await self._inbox_store.status()
+
+    async def _clean_inbox(self) -> bool:
+        removed = await self._inbox_store.cleanup(limit=_CLEAN_AT_ONCE)
+        self.metrics.inbox.removed.inc(removed)
+        return removed == _CLEAN_AT_ONCE
 
     async def _tend(self) -> bool:
         await self.database.tend()
@@ -100,10 +135,9 @@ async def open_database(url: str, settings: Settings) -> Database:
     """The database behind a URL: `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://...`."""
     scheme = urlsplit(url).scheme
     numbers = settings.database
-    if scheme == "sqlite":
+    if (path := sqlite_path(url)) is not None:
         from pillarbox.storage.sqlite import SqliteDatabase
 
-        path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
         return await asyncio.to_thread(SqliteDatabase, path, busy_timeout=numbers.busy_timeout_seconds)
     if scheme in ("postgresql", "postgres", "cockroachdb"):
         from pillarbox.storage.postgres import PostgresDatabase
@@ -116,6 +150,13 @@ async def open_database(url: str, settings: Settings) -> Database:
             statement_timeout=numbers.statement_timeout_seconds,
         )
     raise InvalidInput("database", "must be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://...")
+
+
+def sqlite_path(url: str) -> str | None:
+    """The file behind an SQLite URL, or None when it is another database's."""
+    if urlsplit(url).scheme != "sqlite":
+        return None
+    return url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
 
 
 def _inbound_policy(settings: Settings) -> InboundPolicy:

@@ -7,7 +7,9 @@ PillarboxError
 │   ├── SessionClosed       the session takes no more messages
 │   ├── SessionExists       that session id is taken
 │   ├── DuplicateMismatch   that source id was used for another message
-│   └── AlreadyEnded        the message was delivered or expired before
+│   ├── AlreadyEnded        the message was delivered or expired before
+│   ├── KeyBusy             somebody else is handling that key of the inbox
+│   └── LeaseLost           the lease on a key went to somebody else, or ran out
 ├── Unavailable             try again later; nothing was acknowledged       HTTP 503, exit 1
 │   ├── DatabaseBusy        no connection or write lock in time
 │   └── DatabaseFull        the disk has no room
@@ -64,6 +66,18 @@ class AlreadyEnded(Refused):
     """The message was delivered or expired before, and stays so."""
 
     reason = "already-ended"
+
+
+class KeyBusy(Refused):
+    """Somebody else holds that key of the inbox; try again when they are done."""
+
+    reason = "key-busy"
+
+
+class LeaseLost(Refused):
+    """The lease on a key of the inbox went to somebody else, or ran out, while the key was handled."""
+
+    reason = "lease-lost"
 
 
 class Unavailable(PillarboxError):

@@ -35,7 +35,7 @@ def unwritable(url: str) -> Iterator[None]:
         holder.close()
         return
     with psycopg.connect(url) as connection:
-        connection.execute("LOCK TABLE api_keys, sessions, inbound_strand IN EXCLUSIVE MODE")
+        connection.execute("LOCK TABLE commit_mark IN EXCLUSIVE MODE")
         yield
 
 

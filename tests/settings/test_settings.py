@@ -83,7 +83,18 @@ def test_tables_merge_name_by_name_and_variables_reach_into_them(tmp_path: Path)
 
 @pytest.mark.parametrize(
     "name",
-    ["PILLARBOX_DATABASE", "PILLARBOX_ADMIN_KEY", "PILLARBOX_SESSION", "PILLARBOX_TEST_POSTGRES", "PATH"],
+    [
+        "PILLARBOX_DATABASE",
+        "PILLARBOX_ADMIN_KEY",
+        "PILLARBOX_SESSION",
+        "PILLARBOX_MESSAGE_ID",
+        "PILLARBOX_SEQ",
+        "PILLARBOX_ATTEMPT",
+        "PILLARBOX_TOKEN",
+        "PILLARBOX_ORIGIN",
+        "PILLARBOX_TEST_POSTGRES",
+        "PATH",
+    ],
 )
 def test_variables_that_are_no_settings_are_left_alone(name: str) -> None:
     assert load_settings(environ={name: "x"}) == Settings()

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pillarbox.clock import Clock
-from pillarbox.engine import Backoff, Delivered, Retry, Settlement
+from pillarbox.engine import Backoff, Delivered, Pace, Retry, Room, Settlement, Strand
 
 if TYPE_CHECKING:
     from tests.simulation.table import Parcel, Table
@@ -48,7 +49,10 @@ class Ledger:
 
     clock: Clock
     backoff: Backoff
+    pace: Pace
+    latency: float
     late: float | None
+    rings_lost: bool
     table: Table = field(init=False)
     problems: list[str] = field(default_factory=list)
     trace: list[str] = field(default_factory=list)
@@ -84,6 +88,20 @@ class Ledger:
         self.say(f"{key} token {token} is rescued")
         over = (self.clock.now() - lease_until).total_seconds()
         self.rescues[key, token] = self.clock.monotonic() - over
+        holder = self.claims[key, token].node
+        if not self.disturbed(holder) and holder not in self.ended_nodes:
+            self.problem(f"the lease of {key} ran out although {holder} was well")
+
+    def renewed(self, strand: Strand[Parcel]) -> None:
+        """A delivery that is over its time must not be held on to."""
+        began = [
+            d.began for (key, token, _), d in self.deliveries.items() if (key, token) == (strand.key, strand.token)
+        ]
+        if began and max(began) + self.pace.timeout < self.clock.monotonic() - 0.001:
+            self.problem(f"{strand.key} token {strand.token} was renewed past its deadline")
+
+    def disturbed(self, node: str) -> bool:
+        return any(fault.node == node for fault in self.faults)
 
     def counted(self, key: str, seq: int, change: int) -> None:
         self.counts[key, seq] += change
@@ -107,7 +125,29 @@ class Ledger:
         self._check_hold(node, parcel)
         self._check_order(parcel)
         self.deliveries[place] = delivery
+        self._check_room(node)
         return delivery
+
+    def ended(self, delivery: Delivery) -> None:
+        delivery.ended = self.clock.monotonic()
+        key, node = delivery.parcel.key, delivery.node
+        if self.disturbed(node):
+            return
+        if delivery.ended - delivery.began > self.pace.timeout + 0.001:
+            self.problem(f"{delivery.parcel.id} was left to run for {delivery.ended - delivery.began:.3f} s")
+        # The node that closed a strand knows at once, the others as soon as they hear of it and have asked.
+        heard = self.closings.get(key, delivery.ended) + 1 + 4 * self.latency
+        if delivery.ended > self.told.get((node, key), heard) and delivery.done and not self.rings_lost:
+            self.problem(f"{delivery.parcel.id} was still delivered by {node} after the close of its strand")
+
+    def _check_room(self, node: str) -> None:
+        under_way = [d for d in self.deliveries.values() if d.node == node and d.ended is None]
+        if len(under_way) > self.pace.concurrency and not self.disturbed(node):
+            self.problem(f"{node} delivers {len(under_way)} at once")
+        room = Room.of(self.pace.concurrency, {})
+        by_destination = Counter(self.table.strands[d.parcel.key].destination for d in under_way)
+        if max(by_destination.values()) > room.cap and not self.disturbed(node):
+            self.problem(f"{node} gives one destination more than its share: {by_destination}")
 
     def _check_hold(self, node: str, parcel: Parcel) -> None:
         key, state = parcel.key, self.table.strands[parcel.key]
@@ -139,6 +179,10 @@ class Ledger:
         delivery = self.deliveries.get((parcel.key, parcel.token, parcel.seq))
         if isinstance(outcome, Delivered) and (delivery is None or not delivery.done):
             self.problem(f"{parcel.id} was settled as delivered and was not")
+        if self.late is not None and delivery is not None and delivery.ended is not None:
+            waited = self.clock.monotonic() - delivery.ended
+            if waited > self.late:
+                self.problem(f"{parcel.id} waited {waited:.3f} s to be settled although nothing was in its way")
         if isinstance(outcome, Retry):
             self._check_schedule(parcel, outcome, delivery)
 
@@ -173,7 +217,7 @@ class Ledger:
 
     def _check_duplicates(self, key: str, seq: int) -> None:
         successes = sorted(self._successes(key, seq), key=lambda delivery: delivery.began)
-        for first, second in zip(successes, successes[1:], strict=False):
+        for first, second in pairwise(successes):
             if not any(self._explains(fault, first, second) for fault in self.faults):
                 self.problem(f"{key}/{seq} was delivered twice, and no fault explains it")
 

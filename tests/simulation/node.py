@@ -81,9 +81,7 @@ class StoreLane:
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
 
-    async def settle(
-        self, settlements: Sequence[Settlement[Parcel]], *, now: datetime
-    ) -> Sequence[Settlement[Parcel]]:
+    async def settle(self, settlements: Sequence[Settlement[Parcel]], *, now: datetime) -> Sequence[Settlement[Parcel]]:
         lost = await self._call(lambda: self._world.table.settle(settlements, now=now))
         self._world.ring_all()
         return lost
@@ -139,7 +137,7 @@ class Node:
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world
-        self._poked = asyncio.Event()
+        self._poked = Bell()
         self.name = name
         self.bell = Bell()
         self.lane = StoreLane(world, name)
@@ -154,23 +152,25 @@ class Node:
             random=world.random,
         )
         self.running: asyncio.Task[None] | None = None
+        self.grace = 0.0
 
     def start(self, *, grace: float) -> None:
         self._world.ledger.say(f"{self.name} starts")
+        self.grace = grace
         work = self.drain.run(grace=grace, renewing=self._renewing)
         self.running = self._world.loop.create_task(work, context=owned(self.name))
 
     def heard(self) -> None:
         """Another process wrote something."""
         self.bell.ring()
-        self._poked.set()
+        self._poked.ring()
 
     async def stop(self) -> None:
-        await self._end("stops", self.drain.stop)
+        await self._end("stops", self.drain.stop, within=self.grace)
 
     async def cancel(self) -> None:
         assert self.running is not None
-        await self._end("is cancelled", self.running.cancel)
+        await self._end("is cancelled", self.running.cancel, within=0.0)
 
     def kill(self) -> None:
         self._world.ledger.fault(self.name, "kill")
@@ -200,17 +200,20 @@ class Node:
     def _killed(self) -> set[str]:
         return {fault.node for fault in self._world.ledger.faults if fault.kind == "kill"}
 
-    async def _end(self, how: str, end: Callable[[], object]) -> None:
-        ledger = self._world.ledger
+    async def _end(self, how: str, end: Callable[[], object], *, within: float) -> None:
+        ledger, began = self._world.ledger, self._world.loop.time()
         ledger.say(f"{self.name} {how}")
         ledger.ended_nodes.add(self.name)
         assert self.running is not None
         end()
         await asyncio.wait([self.running])
         ledger.say(f"{self.name} has ended")
-        left = self._world.table.held_by(self.name)
-        if left and not any(fault.node == self.name for fault in ledger.faults):
+        if ledger.disturbed(self.name):
+            return
+        if left := self._world.table.held_by(self.name):
             ledger.problem(f"{self.name} has ended and still holds {left}")
+        if (took := self._world.loop.time() - began) > within + 12 * self._world.latency + 0.1:
+            ledger.problem(f"{self.name} took {took:.3f} s to end")
 
     @contextmanager
     def _renewing(self) -> Iterator[None]:
@@ -222,10 +225,7 @@ class Node:
 
     async def _renew_on(self) -> None:
         while True:
-            try:
-                await asyncio.wait_for(self._poked.wait(), self.drain.renewal.interval)
-            except TimeoutError:
-                pass
+            await self._poked.wait(self.drain.renewal.interval)
             self._poked.clear()
             self.drain.renewal.tick()
             await asyncio.sleep(self._world.latency)
@@ -235,7 +235,7 @@ class Node:
         try:
             return await self._go(delivery)
         finally:
-            delivery.ended = self._world.loop.time()
+            self._world.ledger.ended(delivery)
 
     async def _go(self, delivery: Delivery) -> Outcome:
         world, random = self._world, self._world.random

@@ -88,6 +88,7 @@ class Table:
     def renew(self, strands: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> list[Strand[Parcel]]:
         kept = [strand for strand in strands if self._holds(strand)]
         for strand in kept:
+            self._ledger.renewed(strand)
             self.strands[strand.key].lease_until = now + lease.length
         return kept
 
@@ -116,7 +117,12 @@ class Table:
         state = self.strands[key]
         assert state.due is not None
         self._ledger.claimed(key, state.token + 1, lease.holder, due=state.due, now=now)
-        state.token, state.due, state.lease_until, state.holder = state.token + 1, None, now + lease.length, lease.holder
+        state.token, state.due, state.lease_until, state.holder = (
+            state.token + 1,
+            None,
+            now + lease.length,
+            lease.holder,
+        )
         taken = state.open_rows[: self._most]
         for row in taken:
             row.status, row.attempt_count = "held", row.attempt_count + 1

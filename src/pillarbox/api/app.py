@@ -86,7 +86,7 @@ class Api:
         segments = segments_of(scope)
         if segments and segments[0] == "v1":
             await self.gate.check(head.authorization, segments)
-        found = self._router.find(segments)
+        found = self._router.find(segments, scope["method"])
         if found is None:
             raise no_such_path()
         place, named = found

@@ -12,6 +12,7 @@ from pillarbox.api.problems import RETRY_AFTER
 from pillarbox.box import Pillarbox
 from pillarbox.errors import Unavailable
 from pillarbox.inbound.model import InboundStatus
+from pillarbox.inbox import InboxStatus
 from pillarbox.telemetry import brief, logger
 
 _log = logger(__name__)
@@ -29,6 +30,7 @@ class BoxStatus(msgspec.Struct, frozen=True):
     """What waits, pipe by pipe."""
 
     inbound: InboundStatus
+    inbox: InboxStatus
 
 
 class Readiness:
@@ -74,4 +76,4 @@ async def metrics(call: Call) -> Answer:
 
 
 async def status(call: Call) -> Answer:
-    return ok(BoxStatus(await call.box.inbound.status()))
+    return ok(BoxStatus(await call.box.inbound.status(), await call.box.inbox_status()))

@@ -53,12 +53,16 @@ class Router:
             allow = ", ".join(sorted({*methods, "OPTIONS"})).encode()
             self._by_length[len(pieces)].append(Place(path, pieces, methods, allow))
 
-    def find(self, segments: Sequence[str | None]) -> tuple[Place, dict[str, str]] | None:
+    def find(self, segments: Sequence[str | None], method: str) -> tuple[Place, dict[str, str]] | None:
+        """The place that takes the method, where several have this path: a key of the inbox may be named like a verb."""
+        first = None
         for place in self._by_length.get(len(segments), ()):
             named = place.read(segments)
             if named is not None:
-                return place, named
-        return None
+                if method in place.endpoints:
+                    return place, named
+                first = first or (place, named)
+        return first
 
 
 def segments_of(scope: Scope) -> list[str | None]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pillarbox.api import health, inbound, keys, login, openapi, sessions, status_page
+from pillarbox.api import health, inbound, inbox, keys, login, openapi, sessions, status_page
 from pillarbox.api.call import Endpoint, Nothing
 from pillarbox.api.paging import Page
 from pillarbox.inbound.model import Enqueued, InboundMessage, NewMessage
+from pillarbox.inbox import Begun, LeaseAnswer, Sighting
+from pillarbox.inbox.announcement import Announcement
 from pillarbox.keys import Key, NewKey
 from pillarbox.sessions import SessionChange
 
 SESSIONS, SESSION = "/v1/sessions", "/v1/sessions/{session_id}"
 INBOUND, MESSAGE = "/v1/inbound", "/v1/inbound/{id}"
+INBOX, INBOX_KEY = "/v1/inbox", "/v1/inbox/{key}"
 KEYS = "/v1/keys"
 HTML, TEXT = "text/html", "text/plain"
 
@@ -104,6 +107,35 @@ V1 = (
     ),
     Endpoint("GET", KEYS, keys.list_keys, "List API keys", {200: Page[Key]}, query=keys.KeyFilter),
     Endpoint("DELETE", f"{KEYS}/{{key_id}}", keys.revoke_key, "Revoke an API key", {204: None}, problems=(404,)),
+    Endpoint(
+        "POST",
+        f"{INBOX}/try-begin",
+        inbox.try_begin,
+        "Take a key of the inbox, or hear why not",
+        {200: Begun},
+        body=inbox.BeginRequest,
+    ),
+    Endpoint(
+        "POST", f"{INBOX}/extend", inbox.extend, "Hold a key longer", {200: LeaseAnswer}, body=inbox.ExtendRequest
+    ),
+    Endpoint(
+        "POST",
+        f"{INBOX}/mark-processed",
+        inbox.mark_processed,
+        "Remember a key as handled",
+        {200: LeaseAnswer},
+        body=inbox.MarkRequest,
+    ),
+    Endpoint(
+        "POST",
+        f"{INBOX}/release",
+        inbox.release,
+        "Give a key up, so that another may begin",
+        {200: LeaseAnswer},
+        body=inbox.ReleaseRequest,
+    ),
+    Endpoint("GET", INBOX, inbox.announcement, "What this inbox is and where; no secret", {200: Announcement}),
+    Endpoint("GET", INBOX_KEY, inbox.look, "What is known of a key", {200: Sighting}, problems=(422,)),
     Endpoint("GET", "/v1/status", health.status, "What waits, pipe by pipe", {200: health.BoxStatus}),
 )
 

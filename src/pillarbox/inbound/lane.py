@@ -17,6 +17,7 @@ from pillarbox.storage import Database, Row, Statement, Step, instant, together
 _MOST_RESCUED = 500
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
+_STRETCH = 1000
 _EXCERPT = 200
 
 Held = Settlement[Parcel]
@@ -28,6 +29,14 @@ class Rescue:
 
     deaths: int
     later: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many rows one look deleted, and whether the next may find more."""
+
+    deleted: int
+    more: bool
 
 
 class InboundLane:
@@ -46,6 +55,7 @@ class InboundLane:
         self._rescue = rescue
         self._sessions = sessions
         self._turns = 0
+        self._pruned_up_to = 0
         self._walked: dict[str, str] = {}
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
@@ -91,19 +101,24 @@ class InboundLane:
         return await self._database.read(work)
 
     async def prune(self, *, before: datetime, limit: int) -> int:
-        return await self.prune_by_origin(lambda origin: before, limit=limit)
+        return (await self.prune_by_origin(lambda origin: before, limit=limit)).deleted
 
-    async def prune_by_origin(self, before: Callable[[str], datetime], *, limit: int) -> int:
-        """Delete up to `limit` rows that ended before the time which their origin's retention gives."""
+    async def prune_by_origin(self, before: Callable[[str], datetime], *, limit: int = _STRETCH) -> Pruned:
+        """Go over the next stretch of the table and delete what ended before the time that its origin's retention gives."""
+        after = self._pruned_up_to
 
-        def work() -> Step[int]:
-            deleted = 0
-            for (origin,) in (yield queries.origins()):
-                if deleted < limit:
-                    deleted += len((yield queries.prune(origin=origin, before=before(origin), limit=limit - deleted)))
-            return deleted
+        def work() -> Step[tuple[list[Row], int]]:
+            rows = yield queries.oldest_rows(after=after, limit=_STRETCH)
+            over = [row[0] for row in rows if row[3] is not None and instant(row[3]) < before(row[1])][:limit]
+            deleted = (yield queries.prune(ids=over)) if over else []
+            return rows, len(deleted)
 
-        return await self._database.write(work)
+        rows, deleted = await self._database.write(work)
+        # Nothing that came in after this could have ended long enough ago, so the next look begins at the oldest again.
+        reached_the_young = len(rows) < _STRETCH or instant(rows[-1][2]) >= before(rows[-1][1])
+        if deleted < limit:
+            self._pruned_up_to = 0 if reached_the_young else rows[-1][0]
+        return Pruned(deleted, more=deleted == limit or not reached_the_young)
 
     async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
         """Cut waits and leases that a clock which was set back has made too long."""
@@ -111,7 +126,7 @@ class InboundLane:
         def work() -> Step[None]:
             for (served_by,) in (yield queries.served()):
                 yield queries.pull_in(served_by=served_by, horizon=now + longest_wait)
-            yield queries.shorten_leases(horizon=now + lease)
+            yield queries.cut_leases(horizon=now + lease)
 
         await self._database.write(work)
 
@@ -123,7 +138,8 @@ class InboundLane:
         heads: list[Row] = []
         if not room.full:
             looks = [
-                queries.due_heads(served_by=served_by, now=now, limit=room.slots) for served_by in self._turned_serves()
+                queries.due_heads(served_by=served_by, now=now, full=[], limit=room.slots)
+                for served_by in self._turned_serves()
             ]
             room = yield from self._take_strands((yield from together(*looks)), heads, lease, room, now)
         if room.full and room.slots > 0:
@@ -132,19 +148,27 @@ class InboundLane:
         return (yield from self._take_rows(heads, now)) if heads else []
 
     def _looks_elsewhere(self, room: Room, now: datetime) -> Step[list[Statement]]:
-        """Where else something is due, a bounded number of destinations at a time, going round."""
+        """Where else something is due: a few destinations at a time, going round, so that none is waded through.
+
+        Where such a round finds nothing and has not seen all, everything is looked through.
+        """
         looks = []
         for served_by in self._serves():
-            after = self._walked.get(served_by, "")
             walk = yield queries.due_destinations(
-                served_by=served_by, after=after, steps=_MOST_WALKED, full=room.full, now=now
+                served_by=served_by, after=self._walked.get(served_by, ""), steps=_MOST_WALKED, full=room.full, now=now
             )
-            self._walked[served_by] = walk[-1][0] if len(walk) == _MOST_WALKED else ""
+            seen_all = len(walk) < _MOST_WALKED and served_by not in self._walked
+            if len(walk) == _MOST_WALKED:
+                self._walked[served_by] = walk[-1][0]
+            else:
+                self._walked.pop(served_by, None)
             found = [destination for destination, due in walk if due][:_MOST_LOOKS]
             looks += [
                 queries.due_heads_of(served_by=served_by, destination=destination, now=now, limit=room.slots)
                 for destination in found
             ]
+            if not found and not seen_all:
+                looks.append(queries.due_heads(served_by=served_by, now=now, full=room.full, limit=room.slots))
         return looks
 
     def _turned_serves(self) -> list[str]:
@@ -185,13 +209,16 @@ class InboundLane:
         if not settlements:
             return []
         locked = yield from strands.lock({settlement.strand.key for settlement in settlements})
-        held = [settlement for settlement in settlements if _still_held(settlement, locked)]
+        held: list[Held] = []
+        lost: list[Held] = []
+        for settlement in settlements:
+            (held if _still_held(settlement, locked) else lost).append(settlement)
         if held:
             yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in held])
             behind = [(s.strand.key, s.row.message.seq) for s in held if _has_next(s, locked)]
             heads = yield from strands.next_heads(behind)
             yield queries.settle_strands(rows=[_settled_strand(settlement, heads, now) for settlement in held])
-        return [settlement for settlement in settlements if settlement not in held]
+        return lost
 
     async def _fail_all(self, settlements: Sequence[Held], now: datetime) -> list[Held]:
         """A message that can never be delivered ends its session, each in a transaction of its own; answers the late ones."""
@@ -245,7 +272,12 @@ def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
 
 def _settled_strand(settlement: Held, heads: dict[str, int | None], now: datetime) -> tuple[object, ...]:
     key, message, outcome = settlement.strand.key, settlement.row.message, settlement.outcome
-    if isinstance(outcome, Retry | Skipped):
-        return key, message.seq, outcome.at, None, None, None
-    head = heads.get(key)
-    return key, head, None if head is None else now, message.content[:_EXCERPT], message.origin, now
+    match outcome:
+        case Retry():
+            return key, message.seq, outcome.at, 1, 0, None, None, None
+        case Skipped():
+            return key, message.seq, outcome.at, int(message.attempt_count > 1), 0, None, None, None
+        case _:
+            head = heads.get(key)
+            due = None if head is None else now
+            return key, head, due, 0, 1, message.content[:_EXCERPT], message.origin, now

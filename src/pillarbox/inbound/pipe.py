@@ -14,7 +14,7 @@ from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcom
 from pillarbox.errors import AlreadyEnded
 from pillarbox.inbound import reading, strands
 from pillarbox.inbound.edge import check_new_message
-from pillarbox.inbound.lane import InboundLane, Rescue
+from pillarbox.inbound.lane import InboundLane, Pruned, Rescue
 from pillarbox.inbound.model import (
     ENDED,
     Enqueued,
@@ -37,7 +37,6 @@ from pillarbox.telemetry import Metrics
 DeliverT = TypeVar("DeliverT", bound=Deliver)
 
 _MOST_TOGETHER = 256
-_PRUNE_AT_ONCE = 1000
 _PRUNE_EVERY = 60.0
 _STRAIGHTEN_EVERY = 30.0
 
@@ -167,10 +166,10 @@ class Inbound:
 
         return register
 
-    async def prune(self, *, limit: int = _PRUNE_AT_ONCE) -> int:
-        """Delete up to `limit` messages whose retention is over; answers how many."""
+    async def prune(self) -> Pruned:
+        """Delete messages whose retention is over, a bounded number of them; answers how many and whether there may be more."""
         now = self._clock.now()
-        return await self.lane.prune_by_origin(lambda origin: now - self._policy.retention(origin), limit=limit)
+        return await self.lane.prune_by_origin(lambda origin: now - self._policy.retention(origin))
 
     def chores(self) -> Sequence[Chore]:
         return [
@@ -240,7 +239,7 @@ class Inbound:
         return outcome
 
     async def _prune(self) -> bool:
-        return await self.prune() == _PRUNE_AT_ONCE
+        return (await self.prune()).more
 
     async def _straighten(self) -> bool:
         policy = self._policy
@@ -277,4 +276,6 @@ def _expire(message_id: int, now: datetime) -> Step[InboundMessage]:
         yield strands.queries.replace_head(
             session_id=message.session_id, head_seq=head, due_at=None if head is None else now
         )
+    else:
+        yield strands.queries.shorten(session_id=message.session_id)
     return (yield from reading.get(message_id))

@@ -8,7 +8,7 @@ UPDATE inbound_strand SET destination = :destination, served_by = :served_by, st
 
 -- name: lock_strands
 -- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
-SELECT session_id, state, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END
+SELECT session_id, state, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END, open_count
 FROM inbound_strand WHERE session_id :in(session_ids text)
 ORDER BY session_id :lock(inbound_strand)
 
@@ -34,9 +34,10 @@ RETURNING session_id, seq, id
 -- An empty strand gets its first row as head; any other keeps the head it has.
 UPDATE inbound_strand
 SET next_seq = rows.next_seq,
+    open_count = inbound_strand.open_count + rows.added,
     head_seq = COALESCE(inbound_strand.head_seq, rows.head_seq),
     due_at = CASE WHEN inbound_strand.head_seq IS NULL THEN rows.due_at ELSE inbound_strand.due_at END
-FROM :rows(session_id text, next_seq bigint, head_seq bigint, due_at instant)
+FROM :rows(session_id text, next_seq bigint, added bigint, head_seq bigint, due_at instant)
 WHERE inbound_strand.session_id = rows.session_id
 
 -- name: overdue
@@ -55,14 +56,14 @@ WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.se
 RETURNING inbound_queue.session_id, inbound_queue.next_retry_at
 
 -- name: rescue_strands
-UPDATE inbound_strand SET lease_until = NULL, holder = NULL, due_at = rows.due_at
+UPDATE inbound_strand SET lease_until = NULL, holder = NULL, failing = 1, due_at = rows.due_at
 FROM :rows(session_id text, due_at instant) WHERE inbound_strand.session_id = rows.session_id
 
 -- name: due_heads
 -- Heads only, the longest due first, on idx_inbound_strand_due.
 SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
 FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
-WHERE s.served_by = :served_by AND s.due_at <= :now
+WHERE s.served_by = :served_by AND s.due_at <= :now AND s.destination :not_in(full text)
 ORDER BY s.due_at LIMIT :limit :skip_locked(s)
 
 -- name: due_destinations
@@ -136,26 +137,26 @@ ORDER BY session_id, seq LIMIT 1
 
 -- name: settle_strands
 UPDATE inbound_strand
-SET lease_until = NULL, holder = NULL, head_seq = rows.head_seq, due_at = rows.due_at,
+SET lease_until = NULL, holder = NULL, head_seq = rows.head_seq, due_at = rows.due_at, failing = rows.failing,
+    open_count = inbound_strand.open_count - rows.ended,
     last_message_sent = COALESCE(rows.sent, inbound_strand.last_message_sent),
     last_input_origin = COALESCE(rows.origin, inbound_strand.last_input_origin),
     last_activity = COALESCE(rows.active_at, inbound_strand.last_activity)
-FROM :rows(session_id text, head_seq bigint, due_at instant, sent text, origin text, active_at instant)
+FROM :rows(session_id text, head_seq bigint, due_at instant, failing bigint, ended bigint, sent text, origin text, active_at instant)
 WHERE inbound_strand.session_id = rows.session_id
 
--- name: count_open
-SELECT count(*) FROM inbound_queue WHERE session_id = :session_id AND status IN ('pending', 'processing', 'failed')
-
 -- name: expire_open
+-- Open rows stand from the head on, on idx_inbound_queue_order.
 UPDATE inbound_queue
 SET status = 'expired', processed_at = :now, locked_at = NULL, next_retry_at = NULL,
     last_error = COALESCE(:reason, last_error)
-WHERE session_id = :session_id AND status IN ('pending', 'processing', 'failed')
+WHERE session_id = :session_id AND seq >= :head_seq AND status IN ('pending', 'processing', 'failed')
 
 -- name: close_strand
 -- The token grows, so that whoever still delivers can no longer report anything.
 UPDATE inbound_strand
-SET state = 'closed', head_seq = NULL, due_at = NULL, lease_until = NULL, holder = NULL, token = token + 1
+SET state = 'closed', head_seq = NULL, due_at = NULL, lease_until = NULL, holder = NULL, token = token + 1,
+    open_count = 0, failing = 0
 WHERE session_id = :session_id
 
 -- name: hasten
@@ -175,8 +176,13 @@ WHERE id = :id
 -- name: replace_head
 -- The token grows: a delivery under way can no longer report anything.
 UPDATE inbound_strand
-SET head_seq = :head_seq, due_at = :due_at, lease_until = NULL, holder = NULL, token = token + 1
+SET head_seq = :head_seq, due_at = :due_at, lease_until = NULL, holder = NULL, token = token + 1,
+    open_count = open_count - 1, failing = 0
 WHERE session_id = :session_id
+
+-- name: shorten
+-- A row behind the head was given up.
+UPDATE inbound_strand SET open_count = open_count - 1 WHERE session_id = :session_id
 
 -- name: earliest_due
 SELECT due_at FROM inbound_strand WHERE served_by = :served_by AND due_at IS NOT NULL ORDER BY due_at LIMIT 1
@@ -188,30 +194,19 @@ SELECT lease_until FROM inbound_strand WHERE lease_until IS NOT NULL ORDER BY le
 -- A due time further away than the longest wait comes from a clock that was set: it is cut to that wait.
 UPDATE inbound_strand SET due_at = :horizon WHERE served_by = :served_by AND due_at > :horizon
 
--- name: shorten_leases
+-- name: cut_leases
 UPDATE inbound_strand SET lease_until = :horizon WHERE lease_until > :horizon
 
 -- name: served
 SELECT DISTINCT served_by FROM inbound_strand WHERE due_at IS NOT NULL
 
--- name: origins
--- The origins that have ended rows, by skipping along idx_inbound_queue_ended.
-WITH RECURSIVE found(origin) AS (
-    SELECT min(origin) FROM inbound_queue WHERE status IN ('delivered', 'expired')
-    UNION ALL
-    SELECT (SELECT min(q.origin) FROM inbound_queue q
-            WHERE q.status IN ('delivered', 'expired') AND q.origin > found.origin)
-    FROM found WHERE found.origin IS NOT NULL
-)
-SELECT origin FROM found WHERE origin IS NOT NULL
+-- name: oldest_rows
+-- A stretch of the table by age, on its primary key: ids grow with time.
+SELECT id, origin, created_at, processed_at FROM inbound_queue WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: prune
--- Only what ended, counted from when it ended; on idx_inbound_queue_ended.
-DELETE FROM inbound_queue WHERE id IN (
-    SELECT q.id FROM inbound_queue q
-    WHERE q.origin = :origin AND q.status IN ('delivered', 'expired') AND q.processed_at < :before
-    ORDER BY q.processed_at LIMIT :limit)
-RETURNING id
+-- Only what has ended.
+DELETE FROM inbound_queue WHERE id :in(ids bigint) AND status IN ('delivered', 'expired') RETURNING id
 
 -- name: get
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
@@ -227,6 +222,15 @@ FROM inbound_queue
 WHERE id > :after AND (:status = '' OR status = :status)
 ORDER BY id LIMIT :limit
 
+-- name: list_open
+-- What has not ended stands from the heads on: found there, however much has ended before.
+SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
+    q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
+    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token
+FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq >= s.head_seq
+WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
+ORDER BY q.id LIMIT :limit
+
 -- name: list_session
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
@@ -236,18 +240,18 @@ WHERE session_id = :session_id AND seq > :after AND (:status = '' OR status = :s
 ORDER BY seq LIMIT :limit
 
 -- name: strand
-SELECT head_seq, last_message_sent, last_input_origin, last_activity FROM inbound_strand WHERE session_id = :session_id
+SELECT head_seq, open_count, failing, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END,
+    last_message_sent, last_input_origin, last_activity
+FROM inbound_strand WHERE session_id = :session_id
 
 -- name: head
 SELECT id, seq, status, attempt_count, last_error, next_retry_at FROM inbound_queue
 WHERE session_id = :session_id AND seq = :seq
 
--- name: counts
-SELECT status, count(*) FROM inbound_queue
-WHERE session_id = :session_id AND status IN ('pending', 'processing', 'failed') GROUP BY status
-
 -- name: all_counts
-SELECT status, count(*) FROM inbound_queue WHERE status IN ('pending', 'processing', 'failed') GROUP BY status
+-- Only a head can be in flight or failing, so that the strands know it all.
+SELECT COALESCE(sum(open_count), 0), count(lease_until), COALESCE(sum(CASE WHEN lease_until IS NULL THEN failing ELSE 0 END), 0)
+FROM inbound_strand WHERE head_seq IS NOT NULL
 
 -- name: oldest
 -- The oldest open message is the head of some strand.

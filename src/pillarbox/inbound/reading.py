@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from pillarbox.errors import NotFound
-from pillarbox.inbound.model import InboundMessage, InboundStatus, QueueHead, QueueState, Status, message_from
+from pillarbox.inbound.model import ENDED, InboundMessage, InboundStatus, QueueHead, QueueState, Status, message_from
 from pillarbox.inbound.strands import queries
 from pillarbox.sessions.registry import unknown_session
 from pillarbox.storage import Row, Step, instant, instant_or_none
@@ -24,7 +24,9 @@ def get(message_id: int) -> Step[InboundMessage]:
 
 
 def page(*, session_id: str | None, status: Status | None, limit: int, after: int) -> Step[list[InboundMessage]]:
-    if session_id is None:
+    if session_id is None and status is not None and status not in ENDED:
+        rows = yield queries.list_open(status=status, after=after, limit=limit)
+    elif session_id is None:
         rows = yield queries.list(status=status or "", after=after, limit=limit)
     else:
         rows = yield queries.list_session(session_id=session_id, status=status or "", after=after, limit=limit)
@@ -35,13 +37,13 @@ def queue(session_id: str) -> Step[QueueState]:
     strand = yield queries.strand(session_id=session_id)
     if not strand:
         raise unknown_session(session_id)
-    head_seq, sent, origin, active_at = strand[0]
-    counts = dict((yield queries.counts(session_id=session_id)))
+    head_seq, open_count, failing, in_flight, sent, origin, active_at = strand[0]
     head = (yield queries.head(session_id=session_id, seq=head_seq)) if head_seq is not None else []
+    failed = failing if not in_flight else 0
     return QueueState(
-        pending=counts.get("pending", 0),
-        failed=counts.get("failed", 0),
-        processing=counts.get("processing", 0),
+        pending=open_count - in_flight - failed,
+        failed=failed,
+        processing=in_flight,
         head=_head(head[0]) if head else None,
         last_message_sent=sent,
         last_input_origin=origin,
@@ -54,12 +56,12 @@ def _head(row: Row) -> QueueHead:
 
 
 def status(now: datetime) -> Step[InboundStatus]:
-    counts = dict((yield queries.all_counts()))
+    ((waiting, processing, failed),) = yield queries.all_counts()
     ((oldest,),) = yield queries.oldest()
     return InboundStatus(
-        pending=counts.get("pending", 0),
-        processing=counts.get("processing", 0),
-        failed=counts.get("failed", 0),
+        pending=int(waiting) - processing - int(failed),
+        processing=processing,
+        failed=int(failed),
         oldest_age_seconds=None if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -61,12 +62,13 @@ class Locked:
     head_seq: int | None
     token: int
     in_flight: bool
+    open_count: int
 
 
 def lock(session_ids: set[str]) -> Step[dict[str, Locked]]:
     """The strands of these sessions, held until the transaction ends."""
     rows = yield queries.lock_strands(session_ids=sorted(session_ids))
-    return {row[0]: Locked(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in rows}
+    return {row[0]: Locked(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6]) for row in rows}
 
 
 def _look_up(sources: set[tuple[str, str]]) -> Step[dict[tuple[str, str], Row]]:
@@ -95,12 +97,14 @@ def _insert(
         places[new.session_id, seq] = position
         rows.append(_columns(items[position], seq, now))
     heads: dict[str, int] = {}
+    added: Counter[str] = Counter()
     for session_id, seq, row_id in (yield queries.insert(rows=rows)):
         answers[places[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
         heads[session_id] = min(seq, heads.get(session_id, seq))
+        added[session_id] += 1
     if heads:
         due = {key: now + gate if strands[key].state == "starting" else now for key in heads}
-        yield queries.lengthen(rows=[(key, next_seq[key], heads[key], due[key]) for key in sorted(heads)])
+        yield queries.lengthen(rows=[(key, next_seq[key], added[key], heads[key], due[key]) for key in sorted(heads)])
 
 
 def _answer_the_rest(items: Sequence[Checked], answers: list[Answer | None]) -> Step[None]:
@@ -141,13 +145,13 @@ def _columns(item: Checked, seq: int, now: datetime) -> tuple[object, ...]:
 
 def close(session_id: str, *, now: datetime, reason: str | None = None) -> Step[int]:
     """Expire all that is open and fence out whoever delivers; answers how many."""
-    if not (yield from lock({session_id})):
+    strand = (yield from lock({session_id})).get(session_id)
+    if strand is None:
         return 0
-    ((count,),) = yield queries.count_open(session_id=session_id)
-    if count:
-        yield queries.expire_open(session_id=session_id, now=now, reason=reason)
+    if strand.head_seq is not None:
+        yield queries.expire_open(session_id=session_id, head_seq=strand.head_seq, now=now, reason=reason)
     yield queries.close_strand(session_id=session_id)
-    return int(count)
+    return strand.open_count
 
 
 def next_heads(after: Sequence[tuple[str, int]]) -> Step[dict[str, int | None]]:

@@ -16,7 +16,14 @@ from pillarbox.settings.kinds import Path, choices, is_composite, is_section, ki
 from pillarbox.settings.tree import Settings
 
 _PREFIX = "PILLARBOX_"
-_NOT_SETTINGS = frozenset({"PILLARBOX_DATABASE", "PILLARBOX_ADMIN_KEY", "PILLARBOX_SESSION"})
+_NOT_SETTINGS = frozenset(
+    _PREFIX + name
+    for name in (
+        *("DATABASE", "ADMIN_KEY"),
+        # What a command target is told of its message; it may well call us.
+        *("SESSION", "MESSAGE_ID", "SEQ", "ATTEMPT", "TOKEN", "ORIGIN"),
+    )
+)
 
 
 class Given(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable
@@ -29,13 +29,20 @@ T = TypeVar("T")
 _TRIES = 12
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
+# The pool doubles its pause after each failed connect: giving up early keeps it from sleeping long past a server's return.
+_RECONNECT_SECONDS = 3.0
 
 _CREATE_MARK = (
     "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
 )
+# A void mark makes `serial` null, which the column refuses: a transaction that was given up can no longer commit.
 _MARK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, %s, now())
-           ON CONFLICT (writer) DO UPDATE SET serial = excluded.serial, at = excluded.at"""
-_LOOK = "SELECT serial FROM commit_mark WHERE writer = %s FOR UPDATE"
+           ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial <> 'void' THEN excluded.serial END,
+                                              at = excluded.at"""
+# An insert, because it waits for the mark of a transaction that is still under way even where that mark is the first.
+_LOOK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, 'void', now())
+           ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial = %s THEN commit_mark.serial ELSE 'void' END
+           RETURNING serial"""
 _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
 
 
@@ -69,9 +76,11 @@ class PostgresDatabase:
             configure=None if self.address.pooled else partial(_configure, statement_timeout=statement_timeout),
             open=False,
             name="pillarbox",
+            reconnect_timeout=_RECONNECT_SECONDS,
         )
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, statement_timeout)
+        self._closed = False
         self.cockroach = False
         self.clock = self._first_contact(statement_timeout)
         self._pool.open()
@@ -88,10 +97,10 @@ class PostgresDatabase:
             raise Unavailable("PostgreSQL cannot be reached; check the URL and that the server runs.") from error
 
     async def write(self, work: Work[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.write_blocking, work)
+        return await self._submit(self.write_blocking, work)
 
     async def read(self, work: Work[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.read_blocking, work)
+        return await self._submit(self.read_blocking, work)
 
     def write_blocking(self, work: Work[T]) -> T:
         serial = uuid.uuid4().hex
@@ -110,6 +119,9 @@ class PostgresDatabase:
                 raise Unavailable("The database server only reads at the moment; try again.") from error
             except psycopg.OperationalError as error:
                 _raise_if_final(error)
+            except (errors.UniqueViolation, errors.DuplicateTable) as error:
+                if not _two_created_it(error):
+                    raise
             time.sleep(pause)
         raise Unavailable("The database did not answer in time; whatever was not acknowledged may be sent again.")
 
@@ -135,9 +147,15 @@ class PostgresDatabase:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._tend)
 
     async def close(self) -> None:
+        self._closed = True
         await asyncio.to_thread(self._bell.close)
         await asyncio.to_thread(self._threads.shutdown)
         await asyncio.to_thread(self._pool.close)
+
+    async def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> T:
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, work)
 
     def _tend(self) -> None:
         with self._connection() as connection:
@@ -149,6 +167,8 @@ class PostgresDatabase:
         try:
             with self._pool.connection() as connection:
                 yield connection
+        except PoolClosed as error:
+            raise Unavailable("The database is closed.") from error
         except PoolTimeout as error:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
@@ -173,10 +193,12 @@ class PostgresDatabase:
         return result
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
-        """Whether the transaction with that mark committed; waits for it while its own connection is still being ended."""
-        with connection.transaction():
-            row = connection.execute(_LOOK, (self._writer(),)).fetchone()
-        return row is not None and row[0] == serial
+        """Whether the transaction with that mark committed; waits for it while it is under way, and else makes sure it never will."""
+        row = connection.execute(_LOOK, (self._writer(), serial)).fetchone()
+        committed = row is not None and row[0] == serial
+        if not committed:
+            self._local.writer = None
+        return committed
 
     def _writer(self) -> str:
         """The name of this thread's mark row."""
@@ -222,10 +244,15 @@ def _send(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.
 
 
 def _leaves_commit_unknown(error: BaseException) -> bool:
-    """Whether COMMIT may have taken effect although it did not say so."""
-    if isinstance(error, errors.SerializationFailure | errors.DeadlockDetected):
-        return False
-    return isinstance(error, psycopg.OperationalError)
+    """Whether COMMIT may have taken effect although it did not say so; a plain error of the server is a no."""
+    if isinstance(error, errors.StatementCompletionUnknown):
+        return True
+    return isinstance(error, psycopg.OperationalError) and error.diag.severity_nonlocalized != "ERROR"
+
+
+def _two_created_it(error: psycopg.Error) -> bool:
+    """Whether CREATE ... IF NOT EXISTS met another one at the same time, which PostgreSQL does not wait for."""
+    return isinstance(error, errors.DuplicateTable) or error.diag.schema_name == "pg_catalog"
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:

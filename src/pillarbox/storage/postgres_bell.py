@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -57,10 +58,12 @@ class PostgresBell:
     def _listen(self, rung: Callable[[], None]) -> None:
         with _Reconnecting(self) as connection:
             while not self._closed.is_set():
-                if connection.run(f"LISTEN {_CHANNEL}"):
-                    rung()
-                    while connection.heard() and not self._closed.is_set():
+                heard = connection.run(f"LISTEN {_CHANNEL}")
+                while heard and not self._closed.is_set():
+                    # A listener that went away, its event loop closed, must not end the listening of the others.
+                    with suppress(Exception):
                         rung()
+                    heard = connection.heard()
 
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self._address.conninfo, **self._options)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import apsw
 
 from pillarbox.clock import Clock
+from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import Work
 from pillarbox.storage.sqlite_connection import connect, read_snapshot, require_safe_library
@@ -33,6 +34,7 @@ class SqliteDatabase:
         require_safe_library()
         self.path = path
         self._busy_timeout = busy_timeout
+        self._closed = False
         self._rung: list[Callable[[], None]] = []
         self._writer = Writer(partial(connect, path, busy_timeout=busy_timeout), watch=self._changed_elsewhere)
         self._local = threading.local()
@@ -48,6 +50,8 @@ class SqliteDatabase:
     async def read(self, work: Work[T]) -> T:
         if self.path == MEMORY:
             return await self.write(work)
+        if self._closed:
+            raise Unavailable("The database is closed.")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_blocking, work)
 
     def read_blocking(self, work: Work[T]) -> T:
@@ -65,6 +69,7 @@ class SqliteDatabase:
         """Nothing needs tending between commits."""
 
     async def close(self) -> None:
+        self._closed = True
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._readers.shutdown)
 

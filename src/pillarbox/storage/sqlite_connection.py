@@ -12,7 +12,7 @@ import msgspec
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
-from pillarbox.storage.values import bindable
+from pillarbox.storage.values import bindable, bindable_rows
 
 T = TypeVar("T")
 
@@ -51,7 +51,10 @@ def execute_one(connection: apsw.Connection, statement: Statement) -> list[Row]:
     """Run one statement; a list parameter travels as JSON."""
     params: dict[str, Any] = {}
     for name, value in statement.params.items():
-        params[name] = msgspec.json.encode(bindable(value)).decode() if isinstance(value, list) else bindable(value)
+        if isinstance(value, list):
+            params[name] = msgspec.json.encode(bindable_rows(value)).decode()
+        else:
+            params[name] = bindable(value)
     return list(connection.execute(statement.query.sqlite, params))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 
+@lru_cache(maxsize=1024)
 def instant_text(value: datetime) -> str:
     """RFC 3339 in UTC with microseconds, always 27 characters, so that text order is time order."""
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
@@ -22,10 +24,10 @@ def instant_or_none(value: str | datetime | None) -> datetime | None:
 
 
 def bindable(value: Any) -> Any:
-    """A value as SQLite takes it; inside lists too."""
-    kind = type(value)
-    if kind is datetime:
-        return instant_text(value)
-    if kind is list or kind is tuple:
-        return [bindable(item) for item in value]
-    return value
+    """A value as SQLite takes it."""
+    return instant_text(value) if isinstance(value, datetime) else value
+
+
+def bindable_rows(rows: list[Any]) -> list[Any]:
+    """Rows or single values as they go into a JSON parameter."""
+    return [[bindable(item) for item in row] if type(row) is tuple else bindable(row) for row in rows]

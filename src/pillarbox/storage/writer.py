@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -59,6 +60,7 @@ class Writer:
         self._version = self._data_version()
         self._broken: Unavailable | None = None
         self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._gate = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="pillarbox-write", daemon=True)
         self._thread.start()
@@ -75,15 +77,18 @@ class Writer:
 
     def close(self) -> None:
         """Commit what was queued before, then stop."""
-        if not self._closed:
-            self._closed = True
-            self._jobs.put(None)
-            self._thread.join()
+        with self._gate:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        self._thread.join()
 
     def _put(self, job: _Job[Any]) -> None:
-        if self._closed:
-            raise Unavailable("The database is closed.")
-        self._jobs.put(job)
+        # Under a lock, so that no job can be queued behind the end, where nobody would ever answer it.
+        with self._gate:
+            if self._closed:
+                raise Unavailable("The database is closed.")
+            self._jobs.put(job)
 
     def _run(self) -> None:
         open_ = True
@@ -120,7 +125,8 @@ class Writer:
             self._connection.execute("COMMIT")
         except (apsw.Error, _TransactionGone) as error:
             if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+                with suppress(apsw.Error):
+                    self._connection.execute("ROLLBACK")
             self._after_failure(jobs, error)
 
     def _run_in_savepoint(self, job: _Job[Any]) -> None:
@@ -128,7 +134,8 @@ class Writer:
         connection.execute("SAVEPOINT job")
         try:
             job.result, job.error = drive(job.work, partial(execute, connection)), None
-        except Exception as error:
+        except BaseException as error:
+            # Whatever a work raises is its caller's; this thread must outlive it.
             job.error = translated(error) if isinstance(error, apsw.Error) else error
             if not connection.in_transaction:
                 raise _TransactionGone from error
@@ -152,7 +159,9 @@ class Writer:
         version = self._data_version()
         if version != self._version:
             self._version = version
-            self._watch()
+            # A listener that went away, its event loop closed, must not end the writing.
+            with suppress(Exception):
+                self._watch()
 
     def _data_version(self) -> int:
         try:
@@ -170,7 +179,8 @@ def _announce(jobs: list[_Job[Any]]) -> None:
         else:
             waiting[job.loop].append(job)
     for loop, theirs in waiting.items():
-        if not loop.is_closed():
+        # A loop that was closed meanwhile has nobody left who waits.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(_announce_all, theirs)
 
 

@@ -7,6 +7,8 @@ from prometheus_client.exposition import generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TARGET_KINDS = ("http", "tmux", "command", "callable")
+INBOX_BEGINS = ("Acquired", "Processed", "Busy", "Mismatch")
+INBOX_LEASES = ("Extended", "Processed", "Released", "LeaseLost")
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -42,12 +44,31 @@ class InboundMetrics:
             self.delivery_seconds.labels(target=kind)
 
 
+class InboxMetrics:
+    """What the inbox counts: its answers, and the keys it forgot."""
+
+    def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
+        name = f"{prefix}_inbox"
+        begins = Counter(f"{name}_begins_total", "Calls of try-begin by their outcome.", ["outcome"], registry=registry)
+        leases = Counter(
+            f"{name}_leases_total", "Leases extended, marked, released or lost.", ["outcome"], registry=registry
+        )
+        self.removed = Counter(f"{name}_removed_total", "Keys forgotten after their retention.", registry=registry)
+        self._begins = {word: begins.labels(outcome=word) for word in INBOX_BEGINS}
+        self._leases = {word: leases.labels(outcome=word) for word in INBOX_LEASES}
+
+    def count_answer(self, call: str, outcome: str) -> None:
+        """Count what a call of the inbox answered."""
+        (self._begins if call == "try-begin" else self._leases)[outcome].inc()
+
+
 class Metrics:
     """Everything one process measures, all of it at 0 from the start."""
 
     def __init__(self, prefix: str = "pillarbox") -> None:
         self._registry = CollectorRegistry()
         self.inbound = InboundMetrics(prefix, self._registry)
+        self.inbox = InboxMetrics(prefix, self._registry)
         self._http_requests = Counter(
             f"{prefix}_http_requests_total",
             "HTTP requests answered.",

@@ -29,6 +29,8 @@ CREATE TABLE IF NOT EXISTS inbound_strand (
     state TEXT NOT NULL CHECK (state IN ('starting', 'open', 'closed')),
     next_seq BIGINT NOT NULL,
     head_seq BIGINT,
+    open_count BIGINT NOT NULL DEFAULT 0,
+    failing BIGINT NOT NULL DEFAULT 0,
     due_at TIMESTAMPTZ,
     lease_until TIMESTAMPTZ,
     holder TEXT,
@@ -38,7 +40,7 @@ CREATE TABLE IF NOT EXISTS inbound_strand (
     last_activity TIMESTAMPTZ,
     CHECK (due_at IS NULL OR lease_until IS NULL),
     CHECK ((head_seq IS NULL) = (due_at IS NULL AND lease_until IS NULL))
-);
+) WITH (fillfactor = 70);
 
 CREATE INDEX IF NOT EXISTS idx_inbound_strand_due ON inbound_strand (served_by, due_at) WHERE due_at IS NOT NULL;
 
@@ -71,20 +73,12 @@ CREATE TABLE IF NOT EXISTS inbound_queue (
     source_message_id TEXT,
     source_channel_id TEXT,
     token BIGINT NOT NULL DEFAULT 0
-);
+) WITH (fillfactor = 75);
 
 CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_order ON inbound_queue (session_id, seq);
 
 CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_source_dedup
     ON inbound_queue (origin, source_message_id) WHERE source_message_id IS NOT NULL;
-
-CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_one_in_flight ON inbound_queue (session_id) WHERE status = 'processing';
-
-CREATE INDEX IF NOT EXISTS idx_inbound_queue_session_status
-    ON inbound_queue (session_id, status, next_retry_at) WHERE status IN ('pending', 'processing', 'failed');
-
-CREATE INDEX IF NOT EXISTS idx_inbound_queue_ended
-    ON inbound_queue (origin, processed_at) WHERE status IN ('delivered', 'expired');
 
 CREATE TABLE IF NOT EXISTS api_keys (
     key_id TEXT PRIMARY KEY,

@@ -29,6 +29,8 @@ CREATE TABLE IF NOT EXISTS inbound_strand (
     state TEXT NOT NULL CHECK (state IN ('starting', 'open', 'closed')),
     next_seq INTEGER NOT NULL,
     head_seq INTEGER,
+    open_count INTEGER NOT NULL DEFAULT 0,
+    failing INTEGER NOT NULL DEFAULT 0,
     due_at TEXT,
     lease_until TEXT,
     holder TEXT,
@@ -75,14 +77,6 @@ CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_order ON inbound_queue (sess
 
 CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_source_dedup
     ON inbound_queue (origin, source_message_id) WHERE source_message_id IS NOT NULL;
-
-CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_one_in_flight ON inbound_queue (session_id) WHERE status = 'processing';
-
-CREATE INDEX IF NOT EXISTS idx_inbound_queue_session_status
-    ON inbound_queue (session_id, status, next_retry_at) WHERE status IN ('pending', 'processing', 'failed');
-
-CREATE INDEX IF NOT EXISTS idx_inbound_queue_ended
-    ON inbound_queue (origin, processed_at) WHERE status IN ('delivered', 'expired');
 
 CREATE TABLE IF NOT EXISTS api_keys (
     key_id TEXT PRIMARY KEY,

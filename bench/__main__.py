@@ -1,0 +1,38 @@
+"""`make bench`: everything, or `python -m bench inbound --quick`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import inbound
+from bench.report import Report
+from bench.servers import databases
+
+SUITES = {"inbound": inbound.run}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("suite", nargs="*", help=f"one of {', '.join(SUITES)}; all when left out")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, for a first impression")
+    parser.add_argument("--only", choices=["sqlite", "postgres"], help="one database alone")
+    parser.add_argument("--out", type=Path, help="also write the figures as JSON")
+    options = parser.parse_args()
+    if unknown := set(options.suite) - set(SUITES):
+        parser.error(f"unknown suite: {', '.join(sorted(unknown))}")
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="pillarbox-bench-") as folder:
+        for database in databases(Path(folder), options.only):
+            for name in options.suite or SUITES:
+                print(f"{name} on {database.name} ...", file=sys.stderr, flush=True)
+                asyncio.run(SUITES[name](database, report, scale=0.1 if options.quick else 1.0))
+    report.show()
+    if options.out:
+        report.write(options.out)
+
+
+main()

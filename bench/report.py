@@ -1,0 +1,58 @@
+"""Figures as a table for people and as JSON for files."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement, and the raw database's in the same run where there is one to compare with."""
+
+    database: str
+    what: str
+    value: float
+    unit: str
+    raw: float | None = None
+    aim: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        return None if not self.raw else self.value / self.raw
+
+
+@dataclass(slots=True)
+class Report:
+    figures: list[Figure] = field(default_factory=list)
+
+    def add(self, figure: Figure) -> None:
+        self.figures.append(figure)
+
+    def show(self) -> None:
+        table = Table(title=f"Pillarbox on {os.cpu_count()} cores, {platform.machine()}, fsync on")
+        for heading in ("database", "what", "ours", "raw", "ratio", "aim"):
+            table.add_column(heading, justify="right" if heading in ("ours", "raw", "ratio") else "left")
+        for figure in self.figures:
+            table.add_row(
+                figure.database,
+                figure.what,
+                f"{figure.value:,.2f} {figure.unit}" if figure.value < 100 else f"{figure.value:,.0f} {figure.unit}",
+                f"{figure.raw:,.0f} {figure.unit}" if figure.raw else "",
+                f"{figure.ratio:.2f}" if figure.ratio is not None else "",
+                figure.aim,
+            )
+        Console(width=130).print(table)
+
+    def write(self, path: Path) -> None:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+        machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+        document = {"commit": commit, "machine": machine, "figures": [asdict(figure) for figure in self.figures]}
+        path.write_text(json.dumps(document, indent=1) + "\n")

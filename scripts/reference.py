@@ -1,0 +1,170 @@
+"""Rewrites the generated blocks of docs/reference from the code; with --check it only says which pages differ.
+
+A block stands between `<!-- generated: NAME -->` and `<!-- end -->`, and NAME is one of the writers below.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import click
+from prometheus_client.parser import text_string_to_metric_families
+
+from pillarbox import errors
+from pillarbox.api.openapi import describe
+from pillarbox.api.problems import problem_of
+from pillarbox.api.routes import ENDPOINTS
+from pillarbox.cli.failures import code_of
+from pillarbox.cli.main import cli
+from pillarbox.settings import describe_settings
+from pillarbox.telemetry import Metrics
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+
+_BLOCK = re.compile(r"(?<=<!-- generated: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def settings() -> str:
+    """Every setting, a table for each section of `pillarbox.toml`."""
+    pieces = []
+    for section, items in groupby(describe_settings(), key=lambda item: item.section):
+        rows = [
+            [
+                f"`{item.name}`",
+                f"`PILLARBOX_{'__'.join([*section.split('.'), item.name]).upper()}`",
+                item.type,
+                f"`{item.default}`",
+                item.doc,
+            ]
+            for item in items
+        ]
+        pieces.append(f"### `[{section}]`\n\n{_table(['name', 'variable', 'kind', 'default', 'meaning'], rows)}")
+    return "\n".join(pieces)
+
+
+def commands() -> str:
+    """Every command's own help."""
+    return "\n".join(
+        f"## `{name}`\n\n```text\n{command.get_help(_context(command, name)).rstrip()}\n```\n"
+        for name, command in walk_commands()
+    )
+
+
+def endpoints() -> str:
+    """Every endpoint, as the OpenAPI document has it."""
+    rows = []
+    document = describe(ENDPOINTS)
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            key = "yes" if operation["security"] else "no"
+            answers = ", ".join(sorted(operation["responses"]))
+            rows.append([f"`{method.upper()} {path}`", operation["summary"], _taken(operation, document), key, answers])
+    return _table(["endpoint", "what it does", "body or query", "key", "answers"], rows)
+
+
+def error_classes() -> str:
+    """Every error, what it is over HTTP, and how a command exits with it."""
+    rows = []
+    for kind in walk_errors():
+        error = errors.InvalidInput("field", "is wrong.") if kind is errors.InvalidInput else kind("...")
+        problem = problem_of(error)
+        known = issubclass(kind, errors.InvalidInput | errors.NotFound | errors.Refused | errors.Unavailable)
+        over_http = f"{problem.status} `{problem.reason}`" if known else "none: it ends the start"
+        parent = "" if kind is errors.PillarboxError else f"`{kind.__bases__[0].__name__}`"
+        shown = "" if kind is errors.PillarboxError else over_http
+        rows.append([f"`{kind.__name__}`", parent, (kind.__doc__ or "").strip(), shown, str(code_of(error))])
+    return _table(["error", "is a", "meaning", "over HTTP", "exit code"], rows)
+
+
+def metric_families() -> str:
+    """Every metric with its labels."""
+    rows = [
+        [f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), text]
+        for name, kind, labels, text in walk_metrics()
+    ]
+    return _table(["metric", "kind", "labels", "meaning"], rows)
+
+
+WRITERS: Mapping[str, Callable[[], str]] = {
+    "settings": settings,
+    "commands": commands,
+    "endpoints": endpoints,
+    "errors": error_classes,
+    "metrics": metric_families,
+}
+
+
+def walk_commands() -> Iterator[tuple[str, click.Command]]:
+    """Every command by its full name, groups before what is in them."""
+    return _walk("pillarbox", cli)
+
+
+def walk_errors(kind: type[errors.PillarboxError] = errors.PillarboxError) -> Iterator[type[errors.PillarboxError]]:
+    """Every error class of `pillarbox.errors`, parents before children."""
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield from walk_errors(child)
+
+
+def walk_metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """Name, kind, labels and meaning of every metric."""
+    metrics = Metrics()
+    metrics.count_request(method="GET", route="/healthz", status=200)
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        if not family.name.endswith("_created"):
+            suffix = "_total" if family.type == "counter" else ""
+            labels = {label: None for sample in family.samples for label in sample.labels if label != "le"}
+            yield family.name + suffix, family.type, tuple(labels), family.documentation
+
+
+def rewritten(page: str) -> str:
+    """A page with its generated blocks as the code says today."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{block[2]}\n{WRITERS[block[1]]().strip()}\n\n", page)
+
+
+def main(arguments: Sequence[str]) -> int:
+    stale = [page for page in sorted(PAGES.glob("*.md")) if rewritten(page.read_text()) != page.read_text()]
+    for page in stale:
+        print(page.relative_to(ROOT))
+        if "--check" not in arguments:
+            page.write_text(rewritten(page.read_text()))
+    return 1 if stale and "--check" in arguments else 0
+
+
+def _walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for child in command.list_commands(_context(command, name)):
+            found = command.get_command(_context(command, name), child)
+            if found is not None and not found.hidden:
+                yield from _walk(f"{name} {child}", found)
+
+
+def _context(command: click.Command, name: str) -> click.Context:
+    return click.Context(command, info_name=name, terminal_width=100, max_content_width=100)
+
+
+def _taken(operation: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    names = [item["name"] + "?" for item in operation.get("parameters", []) if item["in"] == "query"]
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    if body is not None:
+        schema = document["components"]["schemas"][body["$ref"].rpartition("/")[2]]
+        required = schema.get("required", [])
+        names += (name if name in required else f"{name}?" for name in schema["properties"])
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

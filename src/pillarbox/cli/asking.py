@@ -1,0 +1,70 @@
+"""Asking what an HTTP endpoint answers, without HTTP: the same checks, the same answer, no key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Never
+
+from pillarbox.cli.failures import failure_of_status
+from pillarbox.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pillarbox.api.call import Endpoint
+    from pillarbox.box import Pillarbox
+    from pillarbox.cli.options import Options
+
+
+def ask(
+    options: Options,
+    method: str,
+    path: str,
+    *,
+    named: Mapping[str, str] | None = None,
+    fields: Mapping[str, object] | None = None,
+) -> Any:
+    """The JSON value an endpoint answers; `fields` are its body's or its query's, and None is one not given."""
+    return asyncio.run(_ask(options, method, path, named or {}, fields or {}))
+
+
+async def _ask(options: Options, method: str, path: str, named: Mapping[str, str], fields: Mapping[str, object]) -> Any:
+    from pillarbox.api.routes import ENDPOINTS
+
+    endpoint = next(each for each in ENDPOINTS if (each.method, each.path) == (method, path))
+    given = _read({name: value for name, value in fields.items() if value is not None}, endpoint)
+    async with options.open() as box:
+        return await _answer(box, endpoint, named, given)
+
+
+async def _answer(box: Pillarbox, endpoint: Endpoint, named: Mapping[str, str], given: object) -> Any:
+    import msgspec
+
+    from pillarbox.api.app import create_app
+    from pillarbox.api.call import Call
+    from pillarbox.api.head import Head
+    from pillarbox.api.problems import Problem
+
+    call = Call(create_app(box, admin_key=None), Head(), {}, _nothing, named, body=given, query=given)
+    try:
+        answer = await endpoint.act(call)
+    except Problem as problem:
+        raise failure_of_status(problem.status, problem.detail) from problem
+    return {} if answer.body is None else msgspec.json.decode(answer.body)
+
+
+def _read(fields: dict[str, object], endpoint: Endpoint) -> object:
+    import msgspec
+
+    from pillarbox.api.faults import fault_of
+
+    kind = endpoint.body or endpoint.query
+    if kind is None:
+        return None
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(*fault_of(error, kind)) from None
+
+
+async def _nothing() -> Never:
+    raise AssertionError("the command line has no request to read from")

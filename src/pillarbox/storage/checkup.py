@@ -1,0 +1,198 @@
+"""What an operator wants to know about a database before trusting it with messages."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pillarbox.errors import SchemaTooNew, Unavailable
+from pillarbox.storage.database import Database, Step
+from pillarbox.storage.migrate import migrations, rehearse, schema_version
+from pillarbox.storage.queries import load_queries
+
+if TYPE_CHECKING:
+    import apsw
+
+    from pillarbox.storage.sqlite import SqliteDatabase
+
+_queries = load_queries("pillarbox.storage", "checkup.sql")
+
+OLDEST_POSTGRES = 140_000
+_MIB = 1024 * 1024
+_LEAST_ROOM, _LITTLE_ROOM = 64 * _MIB, 1024 * _MIB
+_CHECK_SECONDS = 5.0
+_STEPS_BETWEEN_LOOKS = 100_000
+_LARGEST_SKEW = 60.0
+_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.s3fs")
+_MOUNTS = Path("/proc/self/mounts")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; advice is `ok` and begins its detail with `warning:`."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+async def require_schema(database: Database) -> None:
+    """Refuse a schema that this program does not fit; for whoever chose not to migrate."""
+    found, known = await schema_version(database), _newest(database)
+    if found > known:
+        raise SchemaTooNew(f"This database is at schema {found} and this Pillarbox knows {known}; install a newer one.")
+    if found < known:
+        raise Unavailable(f"This database is at schema {found} and {known} is needed; run `pillarbox migrate`.")
+
+
+async def checkup(database: Database) -> list[Finding]:
+    """Look at everything; finds what is wrong instead of raising it."""
+    from pillarbox.storage.sqlite import SqliteDatabase
+
+    findings = [await _writable(database), await _schema(database)]
+    if isinstance(database, SqliteDatabase):
+        return findings + await asyncio.to_thread(lambda: list(_sqlite(database)))
+    return findings + await _postgres(database)
+
+
+async def _writable(database: Database) -> Finding:
+    try:
+        # Reading the version makes the table that the rehearsal writes to.
+        await schema_version(database)
+        await rehearse(database)
+    except Unavailable as error:
+        return Finding("database", False, str(error))
+    return Finding("database", True, f"{database.dialect} takes writes")
+
+
+async def _schema(database: Database) -> Finding:
+    try:
+        found, known = await schema_version(database), _newest(database)
+    except Unavailable as error:
+        return Finding("schema", False, str(error))
+    if found > known:
+        return Finding("schema", False, f"at {found}, and this Pillarbox knows {known}; install a newer one.")
+    if found == 0:
+        return Finding("schema", True, "warning: empty; `pillarbox migrate` or `pillarbox serve` sets it up.")
+    if found < known:
+        return Finding("schema", False, f"at {found}, and this Pillarbox needs {known}; run `pillarbox migrate`.")
+    return Finding("schema", True, f"at {found}")
+
+
+def _newest(database: Database) -> int:
+    return migrations(database.dialect)[-1].version
+
+
+def _sqlite(database: SqliteDatabase) -> Iterator[Finding]:
+    import apsw
+
+    from pillarbox.storage.sqlite import MEMORY
+    from pillarbox.storage.sqlite_connection import connect
+
+    yield Finding("sqlite", True, f"library {apsw.sqlite_lib_version()}")
+    yield _clock((time.time() - database.clock.now().timestamp()), tolerated=float("inf"))
+    if database.path == MEMORY:
+        return
+    file = Path(database.path).resolve()
+    yield _room(file.parent)
+    yield _mode(file)
+    yield _file_system(file)
+    connection = connect(str(file), busy_timeout=_CHECK_SECONDS)
+    try:
+        yield _pragmas(connection)
+        yield _integrity(connection)
+    finally:
+        connection.close()
+
+
+def _pragmas(connection: apsw.Connection) -> Finding:
+    journal, synchronous = connection.pragma("journal_mode"), connection.pragma("synchronous")
+    ok = (journal, synchronous) == ("wal", 2)
+    return Finding("pragmas", ok, f"journal_mode {journal}, synchronous {synchronous} (wal and 2 are needed)")
+
+
+def _integrity(connection: apsw.Connection) -> Finding:
+    import apsw
+
+    deadline = time.monotonic() + _CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
+    try:
+        found = str(connection.execute("PRAGMA quick_check(1)").get)
+    except apsw.InterruptError:
+        return Finding("integrity", True, f"warning: the file is large; no fault in the first {_CHECK_SECONDS:g} s.")
+    except apsw.Error as error:
+        return Finding("integrity", False, f"{type(error).__name__}: the file is damaged; restore a backup.")
+    finally:
+        connection.set_progress_handler(None)
+    return Finding("integrity", found == "ok", "intact" if found == "ok" else f"damaged: {found}; restore a backup.")
+
+
+def _room(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free
+    if free < _LEAST_ROOM:
+        return Finding("disk", False, f"{free // _MIB} MiB are free; make room.")
+    return Finding("disk", True, f"{'warning: only ' if free < _LITTLE_ROOM else ''}{free // _MIB} MiB free")
+
+
+def _mode(file: Path) -> Finding:
+    mode = stat.S_IMODE(file.stat().st_mode)
+    advice = f"warning: other users may read it (mode {mode:04o}); chmod 600 it."
+    return Finding("mode", True, advice if mode & 0o077 else f"{mode:04o}")
+
+
+def _file_system(file: Path) -> Finding:
+    kind = _kind_of_file_system(file)
+    if kind.startswith(_NETWORK):
+        return Finding("filesystem", True, f"warning: {kind} is a network file system; SQLite needs a local disk.")
+    return Finding("filesystem", True, kind or "unknown")
+
+
+def _kind_of_file_system(file: Path) -> str:
+    if not _MOUNTS.exists():
+        return ""
+    mounts = (line.split() for line in _MOUNTS.read_text(errors="replace").splitlines())
+    holding = [(len(place), kind) for _, place, kind, *_ in mounts if os.path.commonpath([place, file]) == place]
+    return max(holding, default=(0, ""))[1]
+
+
+async def _postgres(database: Database) -> list[Finding]:
+    if getattr(database, "cockroach", False):
+        return [Finding("server", True, "CockroachDB")]
+
+    def look() -> Step[tuple[float, tuple[str, int, str, str, str, float]]]:
+        before = time.time()
+        rows = yield _queries.server()
+        return (before + time.time()) / 2, rows[0]
+
+    try:
+        here, (version, number, fsync, full_pages, synchronous, there) = await database.read(look)
+    except Unavailable as error:
+        return [Finding("server", False, str(error))]
+    safe = (fsync, full_pages) == ("on", "on")
+    return [
+        Finding("server", number >= OLDEST_POSTGRES, f"PostgreSQL {version} (14 or newer is needed)"),
+        Finding("durability", safe, f"fsync {fsync}, full_page_writes {full_pages} (both must be on)"),
+        _commits(synchronous),
+        _clock(here - there, tolerated=_LARGEST_SKEW),
+    ]
+
+
+def _commits(synchronous: str) -> Finding:
+    if synchronous == "off":
+        detail = "warning: off for others than Pillarbox, which turns it on for itself"
+        return Finding("synchronous_commit", True, detail)
+    return Finding("synchronous_commit", True, synchronous)
+
+
+def _clock(skew: float, *, tolerated: float) -> Finding:
+    if abs(skew) < 1:
+        return Finding("clock", True, "the wall clock and the database agree")
+    said = f"the wall clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the database; check NTP."
+    return Finding("clock", abs(skew) <= tolerated, f"warning: {said}" if abs(skew) <= tolerated else said)

@@ -1,0 +1,97 @@
+"""A target outside every process under test: it writes down what reaches it and answers as told."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One request as it came."""
+
+    message_id: int
+    session_id: str
+    seq: int
+    attempt: int
+    token: int
+    node: str
+    content: str
+
+
+Answer = Callable[[Arrival], int]
+
+
+class Recorder:
+    """Arrivals in the order they came in; `answer` decides the status and may block."""
+
+    def __init__(self) -> None:
+        self.arrivals: list[Arrival] = []
+        self.answer: Answer = lambda arrival: 200
+        self.url = ""
+        self.most_at_once = 0
+        self._at_once = 0
+        self._changed = threading.Condition()
+
+    def take(self, document: dict[str, Any]) -> int:
+        arrival = Arrival(**{name: document[name] for name in Arrival.__slots__})
+        with self._changed:
+            self.arrivals.append(arrival)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            self._changed.notify_all()
+        try:
+            return self.answer(arrival)
+        finally:
+            with self._changed:
+                self._at_once -= 1
+
+    def expect(self, holds: Callable[[list[Arrival]], bool], *, seconds: float = 30.0) -> list[Arrival]:
+        """Wait until the arrivals are as they should be."""
+        with self._changed:
+            came = self._changed.wait_for(lambda: holds(self.arrivals), seconds)
+            assert came, f"only {len(self.arrivals)} arrivals: {self.arrivals[-5:]}"
+            return list(self.arrivals)
+
+
+@contextmanager
+def recording() -> Iterator[Recorder]:
+    recorder = Recorder()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status = recorder.take(document)
+            body = json.dumps({"stale": True}).encode() if status == 409 else b""
+            try:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Clients that are killed in the middle of a request are the point of these tests."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    recorder.url = f"http://127.0.0.1:{server.server_port}/"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield recorder
+    finally:
+        server.shutdown()
+        server.server_close()

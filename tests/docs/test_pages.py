@@ -1,0 +1,61 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, Block, blocks_of, name_of, pages
+from tests.docs.reader import Reader
+
+RUNNABLE = {"python", "sh", "json", "toml"}
+POSTGRES = "postgresql://pillarbox@db.example.com/pillarbox"
+
+
+def needs_running(page: Path) -> bool:
+    return any(block.kind in RUNNABLE for block in blocks_of(page))
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if needs_running(page)], ids=name_of)
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    instead = {POSTGRES: request.getfixturevalue("postgres_url")} if POSTGRES in page.read_text() else {}
+    with Reader(tmp_path, instead=instead) as reader:
+        for block in blocks_of(page):
+            reader.follow(block)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "verb", "detail"),
+    [
+        ("python", "print(undefined)", "", ""),
+        ("sh", "false; true", "", ""),
+        ("sh", "pillarbox sessions opne x", "", ""),
+        ("sh", "echo 'not that'", "terminal", "listening on"),
+        ("text", "something else\n", "printed", ""),
+        ("json", "{'a': 1}", "", ""),
+        ("ruby", "puts 1", "", ""),
+    ],
+)
+def test_a_wrong_block_is_noticed(kind: str, text: str, verb: str, detail: str, tmp_path: Path) -> None:
+    with Reader(tmp_path, instead={}) as reader, pytest.raises((AssertionError, ValueError)):
+        reader.follow(Block("here", kind, text, verb, detail))
+
+
+def test_make_run_starts_what_is_run_here_instead_of_it() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\nrun:")[2].partition("\n\n")[0]
+    assert "$(BIN)/pillarbox dev" in recipe
+
+
+def anchors_of(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    broken = []
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose):
+        path, _, anchor = link.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (anchor and anchor not in anchors_of(there)):
+            broken.append(link)
+    assert broken == []

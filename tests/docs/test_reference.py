@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from pillarbox.api.routes import ENDPOINTS
+from pillarbox.settings import describe_settings
+from scripts.reference import WRITERS, rewritten, walk_commands, walk_errors, walk_metrics
+from tests.docs.pages import REFERENCE, name_of
+
+PAGES = sorted(REFERENCE.glob("*.md"))
+
+
+def reference(name: str) -> str:
+    return (REFERENCE / name).read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_generated_blocks_are_what_the_code_says(page: Path) -> None:
+    assert page.read_text() == rewritten(page.read_text()), "run `python scripts/reference.py`"
+
+
+def test_every_writer_has_its_block() -> None:
+    everything = "".join(page.read_text() for page in PAGES)
+    assert [name for name in WRITERS if everything.count(f"<!-- generated: {name} -->") != 1] == []
+
+
+def test_every_command_is_documented() -> None:
+    page = reference("cli.md")
+    named = {name for name, _ in walk_commands()}
+    assert {"pillarbox serve", "pillarbox inbound post"} <= named
+    assert {name for name in named if f"\n## `{name}`\n" not in page} == set()
+
+
+def test_every_setting_is_documented_and_explained() -> None:
+    page = reference("settings.md")
+    settings = describe_settings()
+    assert {f"{each.section}.{each.name}" for each in settings if not each.doc} == set()
+    variables = {f"`PILLARBOX_{each.section.replace('.', '__')}__{each.name}`".upper() for each in settings}
+    assert {variable for variable in variables if variable not in page.upper()} == set()
+
+
+def test_every_endpoint_is_documented() -> None:
+    page = reference("http.md")
+    assert {each.path for each in ENDPOINTS if f"`{each.method} {each.path}`" not in page} == set()
+
+
+def test_every_metric_is_documented() -> None:
+    page = reference("metrics.md")
+    names = {name for name, *_ in walk_metrics()}
+    assert "pillarbox_inbound_oldest_age_seconds" in names
+    assert {name for name in names if f"`{name}`" not in page} == set()
+
+
+def test_every_error_is_documented() -> None:
+    page = reference("errors.md")
+    assert {kind.__name__ for kind in walk_errors() if f"| `{kind.__name__}` |" not in page} == set()

@@ -1,0 +1,286 @@
+"""Single moments of the drain's life; what happens when everything happens at once is in tests/simulation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+
+from pillarbox.engine import (
+    Backoff,
+    Bell,
+    Delivered,
+    Drain,
+    Lease,
+    Outcome,
+    Pace,
+    Policy,
+    Retry,
+    Room,
+    Settlement,
+    Skipped,
+    Strand,
+    Turn,
+)
+from pillarbox.errors import Unavailable
+from tests.simulation.loop import LoopClock, run_virtually
+
+
+@dataclass(frozen=True)
+class Row:
+    id: int
+    attempt_count: int = 1
+
+
+class ScriptedLane:
+    """Hands out the strands it was given, each turn in one second, and keeps what is settled."""
+
+    def __init__(self, *strands: Strand[Row]) -> None:
+        self.waiting = list(strands)
+        self.settled: list[Settlement[Row]] = []
+        self.turn_errors: list[Exception] = []
+        self.settle_errors: list[Exception] = []
+        self.settle_calls = 0
+
+    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Row]]:
+        return (await self.turn((), lease, room=room, now=now)).claimed
+
+    async def settle(self, settlements: Sequence[Settlement[Row]], *, now: datetime) -> Sequence[Settlement[Row]]:
+        self.settle_calls += 1
+        if self.settle_errors:
+            raise self.settle_errors.pop(0)
+        self.settled += settlements
+        return ()
+
+    async def turn(
+        self, settlements: Sequence[Settlement[Row]], lease: Lease, *, room: Room, now: datetime
+    ) -> Turn[Row]:
+        await asyncio.sleep(1)
+        if settlements and self.turn_errors:
+            raise self.turn_errors.pop(0)
+        self.settled += settlements
+        claimed, self.waiting = self.waiting[: max(0, room.slots)], self.waiting[max(0, room.slots) :]
+        return Turn(claimed, ())
+
+    def renew(self, strands: Sequence[Strand[Row]], lease: Lease, *, now: datetime) -> Sequence[Strand[Row]]:
+        return strands
+
+    async def release(self, strands: Sequence[Strand[Row]], *, now: datetime) -> None:
+        raise AssertionError("not used")
+
+    async def next_due(self, *, now: datetime) -> datetime | None:
+        return None
+
+    async def prune(self, *, before: datetime, limit: int) -> int:
+        return 0
+
+    @property
+    def outcomes(self) -> list[type[Outcome]]:
+        return [type(settlement.outcome) for settlement in self.settled]
+
+
+def strand(key: str, *ids: int) -> Strand[Row]:
+    return Strand(key, "there", 1, tuple(Row(row_id) for row_id in ids))
+
+
+def drain_of(lane: ScriptedLane, deliver: Callable[[Row], Awaitable[Outcome]], *, concurrency: int = 4) -> Drain[Row]:
+    return Drain(
+        lane,
+        deliver,
+        policy=Policy(Backoff((5,))),
+        lease=Lease("me", timedelta(seconds=30)),
+        pace=Pace(concurrency, timeout=20, poll=3600),
+        clock=LoopClock(asyncio.get_running_loop()),
+        bell=Bell(),
+        random=Random(0),
+    )
+
+
+@asynccontextmanager
+async def running(drain: Drain[Row], *, grace: float = 0) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(drain.run(grace=grace, renewing=nullcontext))
+    yield task
+    drain.stop()
+    await asyncio.wait([task])
+
+
+async def at_once(row: Row) -> Outcome:
+    return Delivered()
+
+
+async def slowly(row: Row) -> Outcome:
+    await asyncio.sleep(10)
+    return Delivered()
+
+
+def test_a_step_delivers_and_settles_everything_that_is_due() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1), strand("b", 2, 3))
+        assert await drain_of(lane, slowly).step() == 3
+        assert lane.outcomes == [Delivered] * 3
+        assert [settlement.ends for settlement in sorted(lane.settled, key=lambda s: s.row.id)] == [True, False, True]
+
+    run_virtually(main())
+
+
+def test_a_failure_ends_its_strand() -> None:
+    async def fail(row: Row) -> Outcome:
+        raise ConnectionError("refused")
+
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1, 2))
+        assert await drain_of(lane, fail).step() == 1
+        (settlement,) = lane.settled
+        assert settlement.ends
+        assert isinstance(settlement.outcome, Retry)
+
+    run_virtually(main())
+
+
+def test_what_was_dropped_while_its_claim_was_on_the_way_is_not_begun() -> None:
+    begun = []
+
+    async def note(row: Row) -> Outcome:
+        begun.append(row.id)
+        return Delivered()
+
+    async def main() -> None:
+        drain = drain_of(ScriptedLane(strand("a", 1), strand("b", 2), strand("c", 3)), note)
+        async with running(drain):
+            await asyncio.sleep(0.5)
+            drain.drop("a")
+            drain.drop("b", row_id=99)
+            drain.drop("c", row_id=3)
+            await asyncio.sleep(3)
+
+    run_virtually(main())
+    assert begun == [2]
+
+
+def test_a_flight_that_is_dropped_before_its_first_step_frees_its_slot() -> None:
+    class Dropping(ScriptedLane):
+        async def turn(
+            self, settlements: Sequence[Settlement[Row]], lease: Lease, *, room: Room, now: datetime
+        ) -> Turn[Row]:
+            turn = await super().turn(settlements, lease, room=room, now=now)
+            asyncio.get_running_loop().call_soon(drains[0].drop, "a")
+            return turn
+
+    async def main() -> None:
+        drains.append(drain := drain_of(lane, at_once, concurrency=1))
+        async with running(drain):
+            await asyncio.sleep(10)
+            assert drain.in_flight == 0
+        assert [settlement.row.id for settlement in lane.settled] == [2]
+
+    drains: list[Drain[Row]] = []
+    lane = Dropping(strand("a", 1), strand("b", 2))
+    run_virtually(main())
+
+
+def test_a_cancelled_run_gives_back_what_a_turn_under_way_was_claiming() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        async with running(drain_of(lane, slowly)) as run:
+            await asyncio.sleep(0.5)
+            run.cancel()
+            await asyncio.wait([run])
+            assert run.cancelled()
+        assert lane.outcomes in ([Skipped], [Retry])
+        assert asyncio.get_running_loop().time() == 1
+
+    run_virtually(main())
+
+
+def test_a_stop_waits_for_deliveries_within_the_grace_and_rings_by_settling() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        async with running(drain_of(lane, slowly), grace=15):
+            await asyncio.sleep(2)
+        assert lane.outcomes == [Delivered]
+        assert lane.settle_calls == 1
+        assert asyncio.get_running_loop().time() == 11
+
+    run_virtually(main())
+
+
+def test_a_stop_gives_back_at_once_what_outlasts_the_grace() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        async with running(drain_of(lane, slowly), grace=3):
+            await asyncio.sleep(2)
+        (settlement,) = lane.settled
+        assert settlement.outcome == Retry("The node stopped during the delivery.", at=drain_clock().now())
+        assert asyncio.get_running_loop().time() == 5
+
+    run_virtually(main())
+
+
+def drain_clock() -> LoopClock:
+    return LoopClock(asyncio.get_running_loop())
+
+
+def test_a_delivery_that_ignores_its_cancellation_does_not_hold_up_the_end() -> None:
+    async def stubborn(row: Row) -> Outcome:
+        for _ in range(3):
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                continue
+        return Delivered()
+
+    async def main() -> None:
+        async with running(drain_of(ScriptedLane(strand("a", 1)), stubborn)) as run:
+            await asyncio.sleep(2)
+        assert run.done()
+        assert asyncio.get_running_loop().time() < 10
+
+    run_virtually(main())
+
+
+def test_an_outcome_is_kept_until_the_store_takes_it() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        lane.turn_errors = [Unavailable("away"), RuntimeError("odd"), Unavailable("away")]
+        lane.settle_errors = [Unavailable("away")]
+        async with running(drain_of(lane, at_once)):
+            await asyncio.sleep(30)
+            assert lane.outcomes == [Delivered]
+
+    run_virtually(main())
+
+
+def test_an_outcome_that_is_itself_the_trouble_holds_up_no_other() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1), strand("b", 2))
+        lane.turn_errors = [RuntimeError("a value that cannot be stored")]
+        lane.settle_errors = [RuntimeError("a value that cannot be stored")]
+        async with running(drain_of(lane, at_once)):
+            await asyncio.sleep(30)
+            assert len(lane.settled) == 1
+
+    run_virtually(main())
+
+
+def test_what_a_destination_raises_is_told_apart_from_our_own_limit() -> None:
+    async def odd(row: Row) -> Outcome:
+        if row.id == 1:
+            raise TimeoutError("its own")
+        if row.id == 2:
+            raise asyncio.CancelledError
+        await asyncio.sleep(100)
+        raise AssertionError
+
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1), strand("b", 2), strand("c", 3))
+        await drain_of(lane, odd).step()
+        outcomes = {settlement.row.id: settlement.outcome for settlement in lane.settled}
+        errors = {key: outcome.error for key, outcome in outcomes.items() if isinstance(outcome, Retry)}
+        assert errors == {
+            1: "TimeoutError: its own",
+            2: "CancelledError",
+            3: "The delivery took longer than 20 s.",
+        }
+
+    run_virtually(main())

@@ -1,0 +1,180 @@
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pytest
+
+from pillarbox.engine import Lease, Strand
+from pillarbox.engine.renewal import Renewal
+from pillarbox.errors import Unavailable
+from pillarbox.testing import ManualClock
+
+LEASE = Lease("me", timedelta(seconds=30))
+
+
+@dataclass(frozen=True)
+class Row:
+    id: int
+    attempt_count: int = 1
+
+
+@dataclass(eq=False)
+class Held:
+    strand: Strand[Row]
+    deadline: float = 1000.0
+    lease_ends: float = 30.0
+    lost: int = 0
+
+    def lose(self) -> None:
+        self.lost += 1
+
+
+@dataclass
+class Store:
+    """Renews all but what was taken away."""
+
+    asked: list[tuple[list[str], datetime]] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
+    error: Exception | None = None
+    called: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def renew(self, strands: Sequence[Strand[Row]], lease: Lease, now: datetime) -> Sequence[Strand[Row]]:
+        self.asked.append(([strand.key for strand in strands], now))
+        self.called.release()
+        if self.error:
+            raise self.error
+        return [strand for strand in strands if strand.key not in self.taken]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def renewal(store: Store, clock: ManualClock) -> Renewal[Row]:
+    return Renewal(store.renew, LEASE, clock)
+
+
+def held(key: str, **fields: float) -> Held:
+    return Held(Strand(key, "there", 1, (Row(1),)), **fields)  # type: ignore[arg-type]
+
+
+def losses(*flights: Held) -> list[int]:
+    return [flight.lost for flight in flights]
+
+
+def test_renewal_is_due_at_a_third_of_the_lease(renewal: Renewal[Row]) -> None:
+    assert renewal.interval == 10
+
+
+def test_what_is_kept_holds_for_another_lease(renewal: Renewal[Row], store: Store, clock: ManualClock) -> None:
+    one = held("a")
+    renewal.add(one)
+    clock.advance(10)
+    renewal.tick()
+    assert store.asked == [(["a"], clock.now())]
+    assert one.lease_ends == 40
+    assert not one.lost
+
+
+def test_nothing_is_asked_when_nothing_is_held(renewal: Renewal[Row], store: Store) -> None:
+    one = held("a")
+    renewal.add(one)
+    renewal.remove(one)
+    renewal.tick()
+    assert store.asked == []
+
+
+def test_an_older_flight_of_a_key_does_not_remove_the_newer_one(renewal: Renewal[Row], store: Store) -> None:
+    older, newer = held("a"), held("a")
+    renewal.add(older)
+    renewal.add(newer)
+    renewal.remove(older)
+    renewal.tick()
+    assert len(store.asked) == 1
+
+
+def test_nothing_is_renewed_past_its_deadline(renewal: Renewal[Row], store: Store, clock: ManualClock) -> None:
+    wedged, well = held("a", deadline=10.0), held("b")
+    renewal.add(wedged)
+    renewal.add(well)
+    clock.advance(10)
+    renewal.tick()
+    assert store.asked[-1][0] == ["b"]
+    assert losses(wedged, well) == [0, 0]
+    clock.advance(20)
+    renewal.tick()
+    assert losses(wedged, well) == [1, 0]
+
+
+def test_a_refused_renewal_loses_the_flight(renewal: Renewal[Row], store: Store) -> None:
+    one, other = held("a"), held("b")
+    renewal.add(one)
+    renewal.add(other)
+    store.taken.add("a")
+    renewal.tick()
+    assert (one.lost, other.lost) == (1, 0)
+
+
+def test_a_renewal_under_another_token_is_a_refusal(clock: ManualClock) -> None:
+    def newer(strands: Sequence[Strand[Row]], lease: Lease, now: datetime) -> Sequence[Strand[Row]]:
+        return [Strand(strand.key, "there", strand.token + 1, strand.rows) for strand in strands]
+
+    renewal: Renewal[Row] = Renewal(newer, LEASE, clock)
+    one = held("a")
+    renewal.add(one)
+    renewal.tick()
+    assert one.lost == 1
+
+
+def test_a_failing_store_loses_a_flight_only_when_its_lease_has_ended(
+    renewal: Renewal[Row], store: Store, clock: ManualClock
+) -> None:
+    one = held("a")
+    renewal.add(one)
+    store.error = Unavailable("away")
+    for _ in range(2):
+        clock.advance(10)
+        renewal.tick()
+    assert losses(one) == [0]
+    clock.advance(10)
+    renewal.tick()
+    assert losses(one) == [1]
+
+
+def test_a_store_that_comes_back_in_time_saves_the_lease(
+    renewal: Renewal[Row], store: Store, clock: ManualClock
+) -> None:
+    one = held("a")
+    renewal.add(one)
+    clock.advance(20)
+    store.error = RuntimeError("odd")
+    renewal.tick()
+    store.error = None
+    clock.advance(9)
+    renewal.tick()
+    assert (one.lost, one.lease_ends) == (0, 59)
+
+
+def test_a_poke_is_answered_at_once_and_the_thread_ends_with_the_block(renewal: Renewal[Row], store: Store) -> None:
+    renewal.add(held("a"))
+    with renewal.thread():
+        (thread,) = (thread for thread in threading.enumerate() if thread.name == "pillarbox-renew")
+        renewal.poke()
+        assert store.called.acquire(timeout=10)
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_poke_before_the_thread_waits_is_kept(renewal: Renewal[Row], store: Store) -> None:
+    renewal.add(held("a"))
+    renewal.poke()
+    with renewal.thread():
+        assert store.called.acquire(timeout=10)

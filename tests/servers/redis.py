@@ -1,0 +1,1 @@
+"""A real Redis-compatible server: the one PILLARBOX_TEST_REDIS names, or a Valkey that we start."""

@@ -1,0 +1,112 @@
+"""The names of the first specification."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pillarbox.errors import PillarboxError, SessionClosed
+from pillarbox.inbound import InboundMessage
+from pillarbox.inbound_queue import (
+    InboundQueueManager,
+    get_inbound_queue_manager,
+    init_inbound_queue_manager,
+    reset_inbound_queue_manager,
+)
+from pillarbox.settings import Settings, load_settings
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return load_settings(environ={}, inbound={"backoff_seconds": [0.01], "poll_seconds": 0.05})
+
+
+@pytest.fixture
+async def manager(sqlite_url: str, settings: Settings) -> AsyncIterator[InboundQueueManager]:
+    delivered.clear()
+    made = InboundQueueManager(deliver, database=sqlite_url, settings=settings)
+    yield made
+    await made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def no_singleton() -> None:
+    reset_inbound_queue_manager()
+
+
+delivered: list[str] = []
+arrived = asyncio.Condition()
+
+
+async def deliver(message: InboundMessage) -> None:
+    if message.content == "fails once" and message.attempt_count == 1:
+        raise RuntimeError("the terminal is away")
+    async with arrived:
+        delivered.append(message.content)
+        arrived.notify_all()
+
+
+async def expect(*contents: str) -> None:
+    async with asyncio.timeout(10), arrived:
+        await arrived.wait_for(lambda: delivered == list(contents))
+
+
+async def test_messages_reach_the_function_in_order_and_a_failed_one_holds_back_the_next(
+    manager: InboundQueueManager,
+) -> None:
+    await manager.startup()
+    for content in ("fails once", "second", "third"):
+        assert await manager.enqueue(session_id="s1", origin="terminal", content=content)
+    await expect("fails once", "second", "third")
+
+
+async def test_a_duplicate_is_answered_with_none(manager: InboundQueueManager) -> None:
+    first = await manager.enqueue(session_id="s1", origin="discord", content="hi", source_message_id="7")
+    again = await manager.enqueue(session_id="s1", origin="discord", content="hi", source_message_id="7")
+    assert (first, again) == (1, None)
+
+
+async def test_startup_delivers_what_an_earlier_process_left(sqlite_url: str, settings: Settings) -> None:
+    delivered.clear()
+    earlier = InboundQueueManager(deliver, database=sqlite_url, settings=settings)
+    await earlier.enqueue(session_id="s1", origin="terminal", content="left behind")
+    await earlier.shutdown()
+    later = InboundQueueManager(deliver, database=sqlite_url, settings=settings)
+    await later.startup()
+    await expect("left behind")
+    await later.shutdown()
+
+
+async def test_an_expired_session_takes_nothing_more(manager: InboundQueueManager) -> None:
+    await manager.enqueue(session_id="s1", origin="terminal", content="waits")
+    assert await manager.expire_session("s1") == 1
+    with pytest.raises(SessionClosed):
+        await manager.enqueue(session_id="s1", origin="terminal", content="too late")
+
+
+async def test_the_singleton_is_made_once_unless_forced() -> None:
+    with pytest.raises(PillarboxError):
+        get_inbound_queue_manager()
+    first = init_inbound_queue_manager(deliver)
+    assert get_inbound_queue_manager() is first
+    with pytest.raises(PillarboxError):
+        init_inbound_queue_manager(deliver)
+    assert init_inbound_queue_manager(deliver, force=True) is not first
+
+
+async def test_a_forced_replacement_stops_the_workers_of_the_old_one(sqlite_url: str, settings: Settings) -> None:
+    delivered.clear()
+    taken: list[str] = []
+
+    async def old(message: InboundMessage) -> None:
+        taken.append(message.content)
+
+    first = init_inbound_queue_manager(old, database=sqlite_url, settings=settings)
+    await first.startup()
+    second = init_inbound_queue_manager(deliver, force=True, database=sqlite_url, settings=settings)
+    await first.shutdown()
+    await second.startup()
+    await second.enqueue(session_id="s1", origin="terminal", content="for the new one")
+    await expect("for the new one")
+    assert taken == []
+    await second.shutdown()
