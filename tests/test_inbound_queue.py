@@ -21,10 +21,33 @@ def settings() -> Settings:
     return load_settings(environ={}, inbound={"backoff_seconds": [0.01], "poll_seconds": 0.05})
 
 
+class Desk:
+    """Where messages end; one whose content says so fails the first time."""
+
+    def __init__(self) -> None:
+        self.delivered: list[str] = []
+        self._arrived = asyncio.Condition()
+
+    async def deliver(self, message: InboundMessage) -> None:
+        if message.content == "fails once" and message.attempt_count == 1:
+            raise RuntimeError("the terminal is away")
+        async with self._arrived:
+            self.delivered.append(message.content)
+            self._arrived.notify_all()
+
+    async def expect(self, *contents: str) -> None:
+        async with asyncio.timeout(10), self._arrived:
+            await self._arrived.wait_for(lambda: self.delivered == list(contents))
+
+
 @pytest.fixture
-async def manager(sqlite_url: str, settings: Settings) -> AsyncIterator[InboundQueueManager]:
-    delivered.clear()
-    made = InboundQueueManager(deliver, database=sqlite_url, settings=settings)
+async def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+async def manager(desk: Desk, sqlite_url: str, settings: Settings) -> AsyncIterator[InboundQueueManager]:
+    made = InboundQueueManager(desk.deliver, database=sqlite_url, settings=settings)
     yield made
     await made.shutdown()
 
@@ -34,30 +57,13 @@ def no_singleton() -> None:
     reset_inbound_queue_manager()
 
 
-delivered: list[str] = []
-arrived = asyncio.Condition()
-
-
-async def deliver(message: InboundMessage) -> None:
-    if message.content == "fails once" and message.attempt_count == 1:
-        raise RuntimeError("the terminal is away")
-    async with arrived:
-        delivered.append(message.content)
-        arrived.notify_all()
-
-
-async def expect(*contents: str) -> None:
-    async with asyncio.timeout(10), arrived:
-        await arrived.wait_for(lambda: delivered == list(contents))
-
-
 async def test_messages_reach_the_function_in_order_and_a_failed_one_holds_back_the_next(
-    manager: InboundQueueManager,
+    manager: InboundQueueManager, desk: Desk
 ) -> None:
     await manager.startup()
     for content in ("fails once", "second", "third"):
         assert await manager.enqueue(session_id="s1", origin="terminal", content=content)
-    await expect("fails once", "second", "third")
+    await desk.expect("fails once", "second", "third")
 
 
 async def test_a_duplicate_is_answered_with_none(manager: InboundQueueManager) -> None:
@@ -66,14 +72,13 @@ async def test_a_duplicate_is_answered_with_none(manager: InboundQueueManager) -
     assert (first, again) == (1, None)
 
 
-async def test_startup_delivers_what_an_earlier_process_left(sqlite_url: str, settings: Settings) -> None:
-    delivered.clear()
-    earlier = InboundQueueManager(deliver, database=sqlite_url, settings=settings)
+async def test_startup_delivers_what_an_earlier_process_left(desk: Desk, sqlite_url: str, settings: Settings) -> None:
+    earlier = InboundQueueManager(desk.deliver, database=sqlite_url, settings=settings)
     await earlier.enqueue(session_id="s1", origin="terminal", content="left behind")
     await earlier.shutdown()
-    later = InboundQueueManager(deliver, database=sqlite_url, settings=settings)
+    later = InboundQueueManager(desk.deliver, database=sqlite_url, settings=settings)
     await later.startup()
-    await expect("left behind")
+    await desk.expect("left behind")
     await later.shutdown()
 
 
@@ -84,18 +89,19 @@ async def test_an_expired_session_takes_nothing_more(manager: InboundQueueManage
         await manager.enqueue(session_id="s1", origin="terminal", content="too late")
 
 
-async def test_the_singleton_is_made_once_unless_forced() -> None:
+async def test_the_singleton_is_made_once_unless_forced(desk: Desk) -> None:
     with pytest.raises(PillarboxError):
         get_inbound_queue_manager()
-    first = init_inbound_queue_manager(deliver)
+    first = init_inbound_queue_manager(desk.deliver)
     assert get_inbound_queue_manager() is first
     with pytest.raises(PillarboxError):
-        init_inbound_queue_manager(deliver)
-    assert init_inbound_queue_manager(deliver, force=True) is not first
+        init_inbound_queue_manager(desk.deliver)
+    assert init_inbound_queue_manager(desk.deliver, force=True) is not first
 
 
-async def test_a_forced_replacement_stops_the_workers_of_the_old_one(sqlite_url: str, settings: Settings) -> None:
-    delivered.clear()
+async def test_a_forced_replacement_stops_the_workers_of_the_old_one(
+    desk: Desk, sqlite_url: str, settings: Settings
+) -> None:
     taken: list[str] = []
 
     async def old(message: InboundMessage) -> None:
@@ -103,10 +109,10 @@ async def test_a_forced_replacement_stops_the_workers_of_the_old_one(sqlite_url:
 
     first = init_inbound_queue_manager(old, database=sqlite_url, settings=settings)
     await first.startup()
-    second = init_inbound_queue_manager(deliver, force=True, database=sqlite_url, settings=settings)
+    second = init_inbound_queue_manager(desk.deliver, force=True, database=sqlite_url, settings=settings)
     await first.shutdown()
     await second.startup()
     await second.enqueue(session_id="s1", origin="terminal", content="for the new one")
-    await expect("for the new one")
+    await desk.expect("for the new one")
     assert taken == []
     await second.shutdown()

@@ -41,6 +41,7 @@ class Fault:
     at: float
     node: str
     kind: str
+    lasts: float
 
 
 @dataclass(slots=True)
@@ -71,9 +72,9 @@ class Ledger:
     def say(self, text: str) -> None:
         self.trace.append(f"{self.clock.monotonic():10.3f}  {text}")
 
-    def fault(self, node: str, kind: str) -> None:
+    def fault(self, node: str, kind: str, *, lasts: float = 0.0) -> None:
         self.say(f"{node} fault: {kind}")
-        self.faults.append(Fault(self.clock.monotonic(), node, kind))
+        self.faults.append(Fault(self.clock.monotonic(), node, kind, lasts))
 
     def claimed(self, key: str, token: int, node: str, *, due: datetime, now: datetime) -> None:
         self.say(f"{node} claims {key} token {token}")
@@ -222,7 +223,7 @@ class Ledger:
                 self.problem(f"{key}/{seq} was delivered twice, and no fault explains it")
 
     def _explains(self, fault: Fault, first: Delivery, second: Delivery) -> bool:
-        if fault.node != first.node or not first.began <= fault.at <= second.began:
+        if fault.node != first.node or fault.at > second.began or fault.at + fault.lasts < first.began:
             return False
         # While a node lives it keeps trying to settle, so a short trouble of the store is no excuse.
         lease_ended = self.rescues.get((first.parcel.key, first.parcel.token))

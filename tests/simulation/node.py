@@ -180,14 +180,18 @@ class Node:
 
     def suspend(self, seconds: float) -> None:
         """Everything of it stands still, as under SIGSTOP."""
-        self._world.ledger.fault(self.name, f"suspended for {seconds:.1f} s")
+        self._stand_still(f"suspended for {seconds:.1f} s", seconds)
         self._halt(self.name, seconds)
         self._halt(self.name + THREAD, seconds)
 
     def wedge(self, seconds: float) -> None:
         """Its loop is blocked, but its thread goes on renewing."""
-        self._world.ledger.fault(self.name, f"wedged for {seconds:.1f} s")
+        self._stand_still(f"wedged for {seconds:.1f} s", seconds)
         self._halt(self.name, seconds)
+
+    def _stand_still(self, how: str, seconds: float) -> None:
+        # What it held meanwhile was not renewed, so a lease that goes on afterwards is a short one.
+        self._world.ledger.fault(self.name, how, lasts=seconds + self._world.lease)
 
     def _halt(self, owner: str, seconds: float) -> None:
         def resume() -> None:

@@ -73,13 +73,28 @@ class Once:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held is None:
+        held, self._held = self._held, None
+        if held is None:
             return
-        await self._held.stop(error)
+        await held.stop(error)
         if error is None:
-            await self._held.mark(self._first.result)
+            await held.mark(self._first.result, patience=self._length)
         else:
-            await self._held.let_go()
+            await held.let_go()
+
+    async def mark(self, result: Any = None, *, patience: float) -> None:
+        """Mark the key now, before the body ends; tries for `patience` seconds."""
+        held, self._held = self._held, None
+        if held is not None:
+            await held.stop(None)
+            await held.mark(result, patience=patience)
+
+    async def release(self) -> None:
+        """Release the key now, before the body ends."""
+        held, self._held = self._held, None
+        if held is not None:
+            await held.stop(None)
+            await held.let_go()
 
 
 class _Held:
@@ -116,9 +131,9 @@ class _Held:
             await self.let_go()
             raise self._loss() from error
 
-    async def mark(self, result: Any) -> None:
+    async def mark(self, result: Any, *, patience: float) -> None:
         """Mark the key; tried again while the store is away, because the work is done and must not be done again."""
-        give_up, pause = self._loop.time() + self._length, _FIRST_PAUSE
+        give_up, pause = self._loop.time() + patience, _FIRST_PAUSE
         while True:
             try:
                 answer = await self._inbox.mark_processed(self._key, self._lease_id, result=result)

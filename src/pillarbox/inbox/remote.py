@@ -79,9 +79,7 @@ class RemoteInbox:
             await self._session.close()
             self._session = None
 
-    async def _post(
-        self, verb: str, asked: dict[str, Any], kind: type[T], headers: dict[str, str] | None = None
-    ) -> T:
+    async def _post(self, verb: str, asked: dict[str, Any], kind: type[T], headers: dict[str, str] | None = None) -> T:
         body = msgspec.json.encode(asked)
         return await self._call("POST", f"/{verb}", body, kind, {"Content-Type": "application/json", **(headers or {})})
 
@@ -104,9 +102,7 @@ class RemoteInbox:
         except TimeoutError:
             raise Unavailable(f"The inbox service cannot be asked: {reason}; check that it runs.") from None
 
-    async def _exchange(
-        self, method: str, url: URL, body: bytes | None, headers: dict[str, str]
-    ) -> tuple[int, bytes]:
+    async def _exchange(self, method: str, url: URL, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         async with self._connected().request(
             method, url, data=body, headers={**self._headers, **headers}, allow_redirects=False
         ) as response:

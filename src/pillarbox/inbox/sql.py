@@ -75,9 +75,7 @@ class SqlInbox:
         lease_id: str | None = None,
     ) -> Begun:
         name = lease_id or uuid.uuid4().hex
-        return await self._begins.add(
-            _Begin(digest_of(key), key, name, timedelta(seconds=lease), owner, fingerprint)
-        )
+        return await self._begins.add(_Begin(digest_of(key), key, name, timedelta(seconds=lease), owner, fingerprint))
 
     async def extend(self, key: str, lease_id: str, *, lease: float) -> LeaseAnswer:
         return await self._extends.add(_Hold(digest_of(key), lease_id, timedelta(seconds=lease)))
@@ -143,7 +141,9 @@ class SqlInbox:
         found = await self._change(items, _queries.extend(rows=rows))
         until = {(digest, lease_id): instant(lease_until) for digest, lease_id, lease_until in found}
         return [
-            LeaseAnswer("Extended", self._clock.shown(end)) if (end := until.get((item.digest, item.lease_id))) else LEASE_LOST
+            LeaseAnswer("Extended", self._clock.shown(end))
+            if (end := until.get((item.digest, item.lease_id)))
+            else LEASE_LOST
             for item in items
         ]
 
