@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pillarbox.api import create_app
+from pillarbox.api.app import create_app
 from pillarbox.box import Pillarbox
 from pillarbox.settings import Settings
 from tests.api.client import ADMIN_KEY, Client

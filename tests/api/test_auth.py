@@ -1,4 +1,4 @@
-from pillarbox.api import create_app
+from pillarbox.api.app import create_app
 from pillarbox.box import Pillarbox
 from pillarbox.settings import load_settings
 from tests.api.client import ADMIN_KEY, Client

@@ -5,7 +5,7 @@ import apsw
 import psycopg
 import pytest
 
-from pillarbox.api import create_app
+from pillarbox.api.app import create_app
 from pillarbox.api.answers import Answer
 from pillarbox.api.app import Api
 from pillarbox.api.call import Call, Endpoint

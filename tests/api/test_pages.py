@@ -3,7 +3,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from pillarbox.api import login_token
+from pillarbox.api.login import login_token
 from pillarbox.box import Pillarbox
 from tests.api.client import ADMIN_KEY, Client, Reply
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pillarbox.api import serve
+from pillarbox.api.server import serve
 from pillarbox.box import Pillarbox
 from pillarbox.errors import InvalidInput, Unavailable
 from pillarbox.settings import Settings

@@ -3,7 +3,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from pillarbox.api import create_app
+from pillarbox.api.app import create_app
 from pillarbox.box import Pillarbox
 from pillarbox.settings import Settings
 from tests.api.client import ADMIN_KEY, Client

@@ -56,6 +56,11 @@ class Recorder:
             assert came, f"only {len(self.arrivals)} arrivals: {self.arrivals[-5:]}"
             return list(self.arrivals)
 
+    def expect_more(self, count: int) -> None:
+        """Wait for so many further arrivals."""
+        enough = len(self.arrivals) + count
+        self.expect(lambda arrivals: len(arrivals) >= enough)
+
 
 @contextmanager
 def recording() -> Iterator[Recorder]:

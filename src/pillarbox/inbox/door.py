@@ -1,4 +1,4 @@
-"""The door of the inbox: checks what it is given, keeps leases within their bounds, and gives the ways to handle something once."""
+"""The door of the inbox: checks what it is given, keeps leases within their bounds, and runs things once."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pillarbox.errors import InvalidInput, LeaseLost, Unavailable
@@ -116,13 +117,12 @@ class IdempotencyMiddleware:
 
     async def _settle(self, once: Once, status: int, kept: object) -> None:
         """Before the answer goes out: who has read it may rely on its being remembered."""
-        if status >= 500 or status in self._not_done:
-            return await once.release()
-        try:
-            await once.mark(kept, patience=_MARK_SECONDS)
-        except (Unavailable, LeaseLost):
-            # It was done, so the caller gets the answer; an error would only have them send it again.
-            return None
+        # What could not be remembered was done all the same: an error instead of the answer would only have it sent again.
+        with suppress(Unavailable, LeaseLost):
+            if status >= 500 or status in self._not_done:
+                await once.release()
+            else:
+                await once.mark(kept, patience=_MARK_SECONDS)
 
 
 async def _refuse(first: First, send: Send) -> None:

@@ -116,7 +116,7 @@ class RedisInbox:
         async with self._redis.pipeline(transaction=False) as pipeline:
             for call in calls:
                 sha = self._scripts[call.script].sha
-                pipeline.evalsha(sha, 1, self._prefix + call.key, *call.arguments)
+                pipeline.execute_command("EVALSHA", sha, 1, self._prefix + call.key, *call.arguments)
             answers: list[Any] = await pipeline.execute(raise_on_error=False)
         return answers
 

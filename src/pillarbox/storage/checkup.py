@@ -93,7 +93,7 @@ def _newest(database: Database) -> int:
 def _sqlite(database: SqliteDatabase) -> Iterator[Finding]:
     import apsw
 
-    from pillarbox.storage.sqlite import MEMORY
+    from pillarbox.storage.sqlite_connection import MEMORY
     from pillarbox.storage.sqlite_connection import connect
 
     yield Finding("sqlite", True, f"library {apsw.sqlite_lib_version()}")

@@ -15,12 +15,11 @@ from pillarbox.clock import Clock
 from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import Work
-from pillarbox.storage.sqlite_connection import connect, read_snapshot, require_safe_library
+from pillarbox.storage.sqlite_connection import MEMORY, connect, read_snapshot, require_safe_library
 from pillarbox.storage.writer import Writer
 
 T = TypeVar("T")
 
-MEMORY = ":memory:"
 _READERS = 2
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ from pillarbox.storage.values import bindable, bindable_rows
 T = TypeVar("T")
 
 MINIMUM_VERSION = (3, 51, 3)
+MEMORY = ":memory:"
 
 
 def require_safe_library(version: str | None = None) -> None:
@@ -30,6 +33,7 @@ def require_safe_library(version: str | None = None) -> None:
 def connect(path: str, *, busy_timeout: float) -> apsw.Connection:
     """A connection that commits to disk: WAL, synchronous=FULL."""
     try:
+        _create_privately(path)
         connection = apsw.Connection(path)
         connection.set_busy_timeout(int(busy_timeout * 1000))
         connection.pragma("journal_mode", "wal")
@@ -41,6 +45,13 @@ def connect(path: str, *, busy_timeout: float) -> apsw.Connection:
     except apsw.Error as error:
         raise translated(error, path) from error
     return connection
+
+
+def _create_privately(path: str) -> None:
+    """Messages are nobody else's business: a new file, and the logs that take its mode, belong to their owner alone."""
+    if path != MEMORY:
+        with suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def execute(connection: apsw.Connection, statements: Sequence[Statement]) -> list[list[Row]]:
