@@ -11,14 +11,13 @@ from datetime import timedelta
 from random import Random
 from urllib.parse import urlsplit
 
-import uuid_utils
-
 from pillarbox.engine import Backoff, Chore, Janitor
 from pillarbox.errors import InvalidInput
 from pillarbox.inbound import Inbound
 from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbox import Inbox, InboxStatus, SqlInbox
 from pillarbox.keys import Keys
+from pillarbox.process import holder
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
 from pillarbox.storage import Database
@@ -50,7 +49,7 @@ class Pillarbox:
             sessions=self.sessions,
             policy=_inbound_policy(settings),
             node=node,
-            holder=f"{node}/{os.getpid()}/{uuid_utils.uuid7()}",
+            holder=holder(node),
             metrics=self.metrics,
             random=random,
         )

@@ -66,6 +66,9 @@ class ScriptedLane:
     def renew(self, strands: Sequence[Strand[Row]], lease: Lease, *, now: datetime) -> Sequence[Strand[Row]]:
         return strands
 
+    def held(self, strands: Sequence[Strand[Row]]) -> Sequence[Strand[Row]]:
+        return strands
+
     async def release(self, strands: Sequence[Strand[Row]], *, now: datetime) -> None:
         raise AssertionError("not used")
 

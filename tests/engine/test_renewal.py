@@ -46,6 +46,12 @@ class Store:
             raise self.error
         return [strand for strand in strands if strand.key not in self.taken]
 
+    def look(self, strands: Sequence[Strand[Row]]) -> Sequence[Strand[Row]]:
+        self.called.release()
+        if self.error:
+            raise self.error
+        return [strand for strand in strands if strand.key not in self.taken]
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -59,7 +65,7 @@ def store() -> Store:
 
 @pytest.fixture
 def renewal(store: Store, clock: ManualClock) -> Renewal[Row]:
-    return Renewal(store.renew, LEASE, clock)
+    return Renewal(store.renew, store.look, LEASE, clock)
 
 
 def held(key: str, **fields: float) -> Held:
@@ -127,7 +133,7 @@ def test_a_renewal_under_another_token_is_a_refusal(clock: ManualClock) -> None:
     def newer(strands: Sequence[Strand[Row]], lease: Lease, now: datetime) -> Sequence[Strand[Row]]:
         return [Strand(strand.key, "there", strand.token + 1, strand.rows) for strand in strands]
 
-    renewal: Renewal[Row] = Renewal(newer, LEASE, clock)
+    renewal: Renewal[Row] = Renewal(newer, Store().look, LEASE, clock)
     one = held("a")
     renewal.add(one)
     renewal.tick()
@@ -178,3 +184,21 @@ def test_a_poke_before_the_thread_waits_is_kept(renewal: Renewal[Row], store: St
     renewal.poke()
     with renewal.thread():
         assert store.called.acquire(timeout=10)
+
+
+def test_a_look_tells_what_was_taken_away_and_writes_nothing(renewal: Renewal[Row], store: Store) -> None:
+    one, other = held("a"), held("b")
+    renewal.add(one)
+    renewal.add(other)
+    store.taken.add("a")
+    renewal.look()
+    assert losses(one, other) == [1, 0]
+    assert store.asked == []
+
+
+def test_a_look_that_fails_loses_nothing(renewal: Renewal[Row], store: Store) -> None:
+    one = held("a")
+    renewal.add(one)
+    store.error = Unavailable("gone")
+    renewal.look()
+    assert not one.lost

@@ -91,6 +91,9 @@ class StoreLane:
     ) -> Turn[Parcel]:
         return await self._call(lambda: self._world.table.turn(settlements, lease, room=room, now=now))
 
+    def held(self, strands: Sequence[Strand[Parcel]]) -> Sequence[Strand[Parcel]]:
+        raise AssertionError("the simulation only renews")
+
     def renew(self, strands: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> Sequence[Strand[Parcel]]:
         self._fail_by("store", self._world.rates.store, Unavailable("cut before"))
         kept = self._world.table.renew(strands, lease, now=now)

@@ -16,9 +16,8 @@ FROM_THE_START = [
     "inbound_queue_length",
     "inbound_oldest_age_seconds",
     'inbound_delivery_seconds_count{target="http"}',
-    'inbound_delivery_seconds_count{target="tmux"}',
+    'inbound_delivery_seconds_count{target="python"}',
     'inbound_delivery_seconds_count{target="command"}',
-    'inbound_delivery_seconds_count{target="callable"}',
 ]
 
 

@@ -43,6 +43,10 @@ class Pace:
     poll: float
 
 
+def _nobody(row: object, outcome: Outcome, seconds: float) -> None:
+    """Observes nothing."""
+
+
 class Drain(Generic[RowT]):
     """Drains one lane on one node, at least once, in order within each strand."""
 
@@ -57,6 +61,7 @@ class Drain(Generic[RowT]):
         clock: Clock,
         bell: Bell,
         random: Random,
+        observe: Callable[[RowT, Outcome, float], None] = _nobody,
     ) -> None:
         self._lane = lane
         self._deliver = deliver
@@ -66,6 +71,7 @@ class Drain(Generic[RowT]):
         self._clock = clock
         self._bell = bell
         self._random = random
+        self._observe = observe
         self._flights: dict[str, Flight[RowT]] = {}
         self._finished: list[Settlement[RowT]] = []
         self._dropped: list[tuple[str, object]] | None = None
@@ -73,7 +79,7 @@ class Drain(Generic[RowT]):
         self._stopping = False
         self._hurried = False
         self._pause = _FIRST_PAUSE
-        self.renewal: Renewal[RowT] = Renewal(self._renew, lease, clock)
+        self.renewal: Renewal[RowT] = Renewal(self._renew, lane.held, lease, clock)
 
     @property
     def in_flight(self) -> int:
@@ -230,6 +236,7 @@ class Drain(Generic[RowT]):
             return None
         if flight.called_off:
             return Skipped("", at=self._clock.now())
+        began = self._clock.monotonic()
         limit = asyncio.timeout(self._pace.timeout)
         try:
             async with limit:
@@ -241,6 +248,7 @@ class Drain(Generic[RowT]):
                 log.info("a lease was lost; its delivery was stopped", id=row.id, token=flight.strand.token)
                 return None
             outcome = self._judge(error, limit)
+        self._observe(row, outcome, self._clock.monotonic() - began)
         return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
 
     def _judge(self, error: BaseException, limit: asyncio.Timeout) -> Outcome:

@@ -41,6 +41,9 @@ class Lane(Protocol[RowT]):
     def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:
         """Hold on for another lease, from a thread that may block; answers those still held."""
 
+    def held(self, strands: Sequence[Strand[RowT]]) -> Sequence[Strand[RowT]]:
+        """Those of the strands that are still held under their token, without changing anything; may block."""
+
     async def release(self, strands: Sequence[Strand[RowT]], *, now: datetime) -> None:
         """Give back what was not begun, and the attempt with it."""
 

@@ -15,8 +15,8 @@ from pillarbox.telemetry import logger
 
 log = logger(__name__)
 
-# Between processes on one file every renewal is a commit that the others hear, and hearing pokes: this ends the echo.
-_LEAST_GAP = 0.5
+_LEAST_GAP = 0.1
+_LONGEST_BLINDNESS = 5.0
 
 
 class Held(Protocol[RowT]):
@@ -30,19 +30,22 @@ class Held(Protocol[RowT]):
 
 
 Renew = Callable[[Sequence[Strand[RowT]], Lease, datetime], Sequence[Strand[RowT]]]
+Look = Callable[[Sequence[Strand[RowT]]], Sequence[Strand[RowT]]]
 
 
 class Renewal(Generic[RowT]):
-    """Renews everything in flight each third of a lease."""
+    """Renews everything in flight each third of a lease, and looks in between whether anything was taken away."""
 
-    def __init__(self, renew: Renew[RowT], lease: Lease, clock: Clock) -> None:
+    def __init__(self, renew: Renew[RowT], look: Look[RowT], lease: Lease, clock: Clock) -> None:
         self._renew = renew
+        self._look = look
         self._lease = lease
         self._clock = clock
         self._held: dict[str, Held[RowT]] = {}
         self._wake = threading.Condition()
         self._stopped = False
         self._poked = False
+        self._next_renewal = clock.monotonic() + self.interval
 
     @property
     def interval(self) -> float:
@@ -61,9 +64,24 @@ class Renewal(Generic[RowT]):
             self._poked = True
             self._wake.notify()
 
+    def look(self) -> None:
+        """Tell whatever is no longer held so, without writing: a commit would be heard, and poke others in turn."""
+        held_here = list(self._held.values())
+        if not held_here:
+            return
+        try:
+            kept = {(strand.key, strand.token) for strand in self._look([held.strand for held in held_here])}
+        except Exception as error:
+            log.warning("leases could not be looked at; the next renewal will", error=type(error).__name__)
+            return
+        for held in held_here:
+            if (held.strand.key, held.strand.token) not in kept:
+                held.lose()
+
     def tick(self) -> None:
         """Renew what may be renewed; whatever is no longer held is told so."""
         began = self._clock.monotonic()
+        self._next_renewal = began + self.interval
         everything = list(self._held.values())
         candidates = [held for held in everything if began < held.deadline]
         tokens = self._renewed(candidates)
@@ -102,13 +120,17 @@ class Renewal(Generic[RowT]):
 
     def _run(self) -> None:
         while self._called():
-            self.tick()
+            if self._clock.monotonic() >= self._next_renewal:
+                self.tick()
+            else:
+                self.look()
             with self._wake:
                 self._wake.wait_for(lambda: self._stopped, _LEAST_GAP)
 
     def _called(self) -> bool:
         """Wait for the next time, or a poke; whether to go on."""
         with self._wake:
-            self._wake.wait_for(lambda: self._poked or self._stopped, self.interval)
+            left = min(max(0.0, self._next_renewal - self._clock.monotonic()), _LONGEST_BLINDNESS)
+            self._wake.wait_for(lambda: self._poked or self._stopped, left)
             self._poked = False
             return not self._stopped

@@ -88,6 +88,14 @@ class InboundLane:
 
         return self._database.write_blocking(work)
 
+    def held(self, strands_held: Sequence[Strand[Parcel]]) -> Sequence[Strand[Parcel]]:
+        def work() -> Step[list[Strand[Parcel]]]:
+            rows = yield queries.held(rows=[(strand.key, strand.token) for strand in strands_held])
+            kept = {(key, token) for key, token in rows}
+            return [strand for strand in strands_held if (strand.key, strand.token) in kept]
+
+        return self._database.read_blocking(work)
+
     async def release(self, strands_held: Sequence[Strand[Parcel]], *, now: datetime) -> None:
         settlements = [Settlement(strand, row, Skipped("", at=now)) for strand in strands_held for row in strand.rows]
         await self.settle(settlements, now=now)
@@ -119,6 +127,19 @@ class InboundLane:
         if deleted < limit:
             self._pruned_up_to = 0 if reached_the_young else rows[-1][0]
         return Pruned(deleted, more=deleted == limit or not reached_the_young)
+
+    async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
+        """End the leases of holders that are known to have died, without waiting; whether there were any."""
+
+        def look() -> Step[list[str]]:
+            return [holder for (holder,) in (yield queries.holders()) if is_dead(holder)]
+
+        def work() -> Step[None]:
+            yield queries.end_leases(holders=dead, now=now)
+
+        if dead := await self._database.read(look):
+            await self._database.write(work)
+        return bool(dead)
 
     async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
         """Cut waits and leases that a clock which was set back has made too long."""

@@ -30,6 +30,7 @@ from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbound.strands import Checked
 from pillarbox.inbound.targets import Targets, place
 from pillarbox.inbound.targets.targets import Deliver
+from pillarbox.process import is_dead
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import Database, Step
 from pillarbox.telemetry import Metrics
@@ -39,6 +40,7 @@ DeliverT = TypeVar("DeliverT", bound=Deliver)
 _MOST_TOGETHER = 256
 _PRUNE_EVERY = 60.0
 _STRAIGHTEN_EVERY = 30.0
+_BURY_EVERY = 1.0
 
 
 class Inbound:
@@ -77,6 +79,7 @@ class Inbound:
             clock=database.clock,
             bell=self.bell,
             random=random,
+            observe=self._observe,
         )
         sessions.follow(self)
 
@@ -175,6 +178,7 @@ class Inbound:
         return [
             Chore("inbound.prune", _PRUNE_EVERY, self._prune),
             Chore("inbound.straighten", _STRAIGHTEN_EVERY, self._straighten),
+            Chore("inbound.bury", _BURY_EVERY, self.bury),
         ]
 
     async def close(self) -> None:
@@ -211,7 +215,8 @@ class Inbound:
     def after_change(self, session_id: str) -> None:
         self._wake()
 
-    def after_close(self, session_id: str) -> None:
+    def after_close(self, session_id: str, ended: int) -> None:
+        self._metrics.expired.inc(ended)
         self.drain.drop(session_id)
         self._database.ring()
 
@@ -234,9 +239,21 @@ class Inbound:
             return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)
         message = msgspec.structs.replace(parcel.message, created_at=self._clock.shown(parcel.message.created_at))
         with self._metrics.inflight.track_inprogress():
-            outcome = await self._targets.deliver(msgspec.structs.replace(parcel, message=message))
-        (self._metrics.delivered if isinstance(outcome, Delivered) else self._metrics.failed_attempts).inc()
-        return outcome
+            return await self._targets.deliver(msgspec.structs.replace(parcel, message=message))
+
+    def _observe(self, parcel: Parcel, outcome: Outcome, seconds: float) -> None:
+        self._metrics.delivery_seconds.labels(target=self._targets.kind(parcel)).observe(seconds)
+        match outcome:
+            case Delivered():
+                self._metrics.delivered.inc()
+            case Retry():
+                self._metrics.failed_attempts.inc()
+
+    async def bury(self) -> bool:
+        """Take over at once from processes of this machine that have died."""
+        if await self.lane.bury(is_dead, now=self._clock.now()):
+            self.bell.ring()
+        return False
 
     async def _prune(self) -> bool:
         return (await self.prune()).more

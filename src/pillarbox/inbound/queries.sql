@@ -45,6 +45,12 @@ WHERE inbound_strand.session_id = rows.session_id
 SELECT session_id, head_seq FROM inbound_strand
 WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit :skip_locked(inbound_strand)
 
+-- name: holders
+SELECT DISTINCT holder FROM inbound_strand WHERE lease_until IS NOT NULL
+
+-- name: end_leases
+UPDATE inbound_strand SET lease_until = :now WHERE lease_until > :now AND holder :in(holders text)
+
 -- name: rescue_rows
 -- A row whose worker went away waits like any failed one, and the longest step once it has outlived too many workers.
 UPDATE inbound_queue
@@ -113,6 +119,11 @@ WHERE session_id IN (
     ON s.session_id = rows.session_id AND s.token = rows.token
     WHERE s.lease_until IS NOT NULL ORDER BY s.session_id :lock(s))
 RETURNING session_id, token
+
+-- name: held
+SELECT s.session_id, s.token FROM inbound_strand s
+JOIN :rows(session_id text, token bigint) ON s.session_id = rows.session_id AND s.token = rows.token
+WHERE s.lease_until IS NOT NULL
 
 -- name: settle_rows
 -- Fenced: the token must still be the one the row was claimed under.

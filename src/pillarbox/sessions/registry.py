@@ -33,8 +33,8 @@ class Follower(Protocol):
     def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
         """Answers how many messages it ended."""
 
-    def after_close(self, session_id: str) -> None:
-        """Called once the close is on disk."""
+    def after_close(self, session_id: str, ended: int) -> None:
+        """Called once the close is on disk, with how many messages all followers ended."""
 
     def after_change(self, session_id: str) -> None:
         """Called once an opening or a change is on disk."""
@@ -121,7 +121,7 @@ class Sessions:
         now = self._clock.now()
         ended = await self._database.write(lambda: self.closing(session_id, now))
         for follower in self._followers:
-            follower.after_close(session_id)
+            follower.after_close(session_id, ended)
         return ended
 
     async def find_by_channel(self, origin: str, channel_id: str) -> str | None:

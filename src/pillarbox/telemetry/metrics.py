@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-TARGET_KINDS = ("http", "tmux", "command", "callable")
+TARGET_KINDS = ("http", "command", "python")
 INBOX_BEGINS = ("Acquired", "Processed", "Busy", "Mismatch")
 INBOX_LEASES = ("Extended", "Processed", "Released", "LeaseLost")
 

@@ -54,9 +54,16 @@ def brief(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     name = type(error).__name__
-    said = scrub(re.split(r"[\n\r{<]", str(error), maxsplit=1)[0]).strip(" :")
+    said = scrub(re.split(r"[\n\r{<]", _said(error), maxsplit=1)[0]).strip(" :")
     sentence = f"{name}: {said}" if said else name
     return sentence if len(sentence) <= _BRIEF_LENGTH else sentence[: _BRIEF_LENGTH - 3] + "..."
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def _looks_secret(run: str) -> bool:

@@ -47,6 +47,9 @@ class Targets:
         """What this process can deliver to."""
         return [ANY_NODE, f"node:{self.node}", *(f"python:{name}" for name in self._callables)]
 
+    def kind(self, parcel: Parcel) -> str:
+        return self._read(parcel.target).kind
+
     async def deliver(self, parcel: Parcel) -> Outcome:
         spec = self._read(parcel.target)
         match spec:

@@ -1,0 +1,55 @@
+"""Who holds a lease, told so that another process on the same machine can see whether it is still alive.
+
+On Linux a holder names the boot, the pid namespace, the pid and the moment it started: together they belong to one process for
+ever. Elsewhere, and for holders of other machines, nobody can tell, and leases end by time alone.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    boot: str
+    namespace: str
+
+
+def holder(node: str) -> str:
+    """A name for what this process holds, unlike any other's."""
+    machine, started = _machine(), _started(os.getpid())
+    place = f"{machine.boot}.{machine.namespace}.{os.getpid()}.{started}" if machine and started else "-"
+    return f"{node}/{place}/{uuid.uuid4().hex}"
+
+
+def is_dead(name: str) -> bool:
+    """Whether a holder is known to have ended: false also where that cannot be known."""
+    place = name.rsplit("/", 2)[-2] if name.count("/") >= 2 else "-"
+    parts, machine = place.split("."), _machine()
+    if machine is None or parts[:2] != [machine.boot, machine.namespace] or len(parts) != 4:
+        return False
+    return _started(int(parts[2])) != parts[3]
+
+
+@cache
+def _machine() -> _Machine | None:
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        return _Machine(boot, str((_PROC / "self/ns/pid").stat().st_ino))
+    except OSError:
+        return None
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, in ticks since the boot; None when there is none with that pid."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]
