@@ -9,6 +9,7 @@ from typing import Never
 import pytest
 
 from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, shared_postgres
+from tests.servers.rabbitmq import RabbitServer, shared_rabbitmq
 
 SCRATCH = "PILLARBOX_TEST_SCRATCH"
 
@@ -26,6 +27,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         server = PostgresServer(scratch / "postgres")
         if server.running:
             server.stop("immediate")
+        RabbitServer(scratch / "rabbitmq").stop()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -63,6 +65,14 @@ def private_postgres(scratch: Path) -> Iterator[PostgresServer]:
         if server.running:
             server.stop("immediate")
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url(scratch: Path) -> str:
+    try:
+        return shared_rabbitmq(scratch)
+    except ServerMissing as missing:
+        skip_or_fail(missing)
 
 
 @pytest.fixture

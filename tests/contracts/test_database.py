@@ -1,6 +1,7 @@
 """What every `Database` promises, on SQLite in memory, on an SQLite file and on PostgreSQL."""
 
 import asyncio
+import itertools
 import subprocess
 import sys
 import threading
@@ -275,27 +276,24 @@ async def test_a_closed_database_refuses_at_once(url: str) -> None:
 
 async def test_no_write_is_left_waiting_by_a_close(url: str) -> None:
     """Threads that write while the database closes are all answered, committed or refused."""
-    database = await open_and_create(url)
-    started = threading.Barrier(9)
+    numbers, answers, begun = itertools.count(), [], threading.Event()
+    async with with_notes(url) as database:
 
-    def write_on() -> str:
-        started.wait()
-        try:
-            for number in range(1000):
-                database.write_blocking(partial(add, threading.get_ident() + number))
-        except Unavailable:
-            return "refused"
-        return "all written"
+        def write_on() -> None:
+            try:
+                while True:
+                    database.write_blocking(partial(add, next(numbers)))
+                    begun.set()
+            except Unavailable as error:
+                answers.append(str(error))
 
-    tasks = [asyncio.create_task(asyncio.to_thread(write_on)) for _ in range(8)]
-    await asyncio.to_thread(started.wait)
-    await database.close()
-    assert set(await asyncio.wait_for(asyncio.gather(*tasks), 30)) <= {"refused", "all written"}
-
-
-async def open_and_create(url: str) -> Database:
-    manager = with_notes(url)
-    return await manager.__aenter__()
+        threads = [threading.Thread(target=write_on, daemon=True) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        assert await asyncio.to_thread(begun.wait, 5)
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 5)
+    assert answers == ["The database is closed."] * 8
 
 
 async def test_a_cancelled_caller_leaves_all_or_nothing_and_harms_nobody(database: Database) -> None:

@@ -45,10 +45,8 @@ class RabbitServer:
         (self._directory / "rabbitmq.conf").write_text(CONFIGURATION.format(port=port))
         (self._directory / "enabled_plugins").write_text("[].\n")
         # Its own epmd, so that the one of a system's own Erlang programs is neither used nor started.
-        self._spawn("epmd", [epmd, "-address", "127.0.0.1", "-port", epmd_port], {})
-        self._wait_for(int(epmd_port), "epmd")
-        self._spawn("rabbitmq", [program], self._environment(epmd_port, nodes_port))
-        self._wait_for(int(port), "rabbitmq")
+        self._spawn("epmd", [epmd, "-address", "127.0.0.1", "-port", epmd_port], {}, port=int(epmd_port))
+        self._spawn("rabbitmq", [program], self._environment(epmd_port, nodes_port), port=int(port))
         return self
 
     def stop(self) -> None:
@@ -74,7 +72,7 @@ class RabbitServer:
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none",
         }
 
-    def _spawn(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+    def _spawn(self, name: str, command: list[str], environment: dict[str, str], *, port: int) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("RABBITMQ_", "ERL_"))}
         with (self._directory / f"{name}.log").open("w") as log:
             process = subprocess.Popen(
@@ -87,19 +85,14 @@ class RabbitServer:
                 start_new_session=True,
             )
         (self._directory / f"{name}.pid").write_text(str(process.pid))
-        # It outlives this worker, and the run's last act ends it by its id: nobody waits for it.
-        process.returncode = 0
-
-    def _wait_for(self, port: int, name: str) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while True:
-            with socket.socket() as probe:
-                if not probe.connect_ex(("127.0.0.1", port)):
-                    return
-            if time.monotonic() > deadline or not self._alive(name):
+        while not _listens(port):
+            if time.monotonic() > deadline or process.poll() is not None:
                 self.stop()
                 raise RuntimeError(f"{name} did not start: {(self._directory / f'{name}.log').read_text()[-2000:]}")
             time.sleep(_GLANCE)
+        # It outlives this worker, and the run's last act ends it by its id: nobody waits for it.
+        process.returncode = 0
 
     def _pid(self, name: str) -> int:
         return int((self._directory / f"{name}.pid").read_text())
@@ -110,6 +103,11 @@ class RabbitServer:
         except (FileNotFoundError, ProcessLookupError):
             return False
         return True
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return not probe.connect_ex(("127.0.0.1", port))
 
 
 def shared_rabbitmq(directory: Path) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pillarbox.errors import DuplicateMismatch
 from pillarbox.inbound.model import Enqueued, NewMessage
 from pillarbox.sessions.registry import closed_session, unknown_session
-from pillarbox.storage import Row, Step, load_queries
+from pillarbox.storage import Row, Step, load_queries, together
 from pillarbox.text import printable
 
 queries = load_queries("pillarbox.inbound")
@@ -32,8 +32,7 @@ class Checked:
 
 def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step[list[Answer]]:
     """Store a set of messages, each once, in the order given within each session; one answer for each."""
-    strands = yield from lock({item.new.session_id for item in items})
-    known = yield from _look_up({item.source for item in items if item.source})
+    strands, known = yield from _lock_and_look_up(items)
     answers: list[Answer | None] = [None] * len(items)
     fresh: list[int] = []
     first_of: dict[tuple[str, str], int] = {}
@@ -67,14 +66,26 @@ class Locked:
 
 def lock(session_ids: set[str]) -> Step[dict[str, Locked]]:
     """The strands of these sessions, held until the transaction ends."""
-    rows = yield queries.lock_strands(session_ids=sorted(session_ids))
+    return _locked((yield queries.lock_strands(session_ids=sorted(session_ids))))
+
+
+def _lock_and_look_up(items: Sequence[Checked]) -> Step[tuple[dict[str, Locked], dict[tuple[str, str], Row]]]:
+    """The strands, locked, and what is known of the source ids, seen after the locks were had."""
+    session_ids = {item.new.session_id for item in items}
+    sources = {item.source for item in items if item.source}
+    if not sources:
+        return (yield from lock(session_ids)), {}
+    locked, known = yield from together(
+        queries.lock_strands(session_ids=sorted(session_ids)), queries.duplicates(rows=sorted(sources))
+    )
+    return _locked(locked), _by_source(known)
+
+
+def _locked(rows: list[Row]) -> dict[str, Locked]:
     return {row[0]: Locked(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6]) for row in rows}
 
 
-def _look_up(sources: set[tuple[str, str]]) -> Step[dict[tuple[str, str], Row]]:
-    if not sources:
-        return {}
-    rows = yield queries.duplicates(rows=sorted(sources))
+def _by_source(rows: list[Row]) -> dict[tuple[str, str], Row]:
     return {(row[0], row[1]): row for row in rows}
 
 
@@ -110,7 +121,10 @@ def _insert(
 def _answer_the_rest(items: Sequence[Checked], answers: list[Answer | None]) -> Step[None]:
     """Whoever is left was a duplicate of a message in the same set, or of one that another node stored meanwhile."""
     left = [position for position, answer in enumerate(answers) if answer is None]
-    known = yield from _look_up({source for position in left if (source := items[position].source)})
+    if not left:
+        return
+    sources = {source for position in left if (source := items[position].source)}
+    known = _by_source((yield queries.duplicates(rows=sorted(sources))))
     for position in left:
         source = items[position].source
         assert source is not None
