@@ -80,7 +80,11 @@ async def run(measured: Measured, report: Report, *, scale: float) -> None:
     name = measured.name
     raw = open_raw(measured.fresh())
     count = int(20_000 * scale)
-    singly = {1: insert_rate(raw, count // 10, 1), 10: insert_rate(raw, count // 2, 10), 100: insert_rate(raw, count, 100)}
+    singly = {
+        1: insert_rate(raw, count // 10, 1),
+        10: insert_rate(raw, count // 2, 10),
+        100: insert_rate(raw, count, 100),
+    }
     raw_drain = {1: drain_rate(raw, count // 10, 1), 100: drain_rate(raw, count, 100)}
     async with box_with(measured.fresh(), 1000) as (box, _):
         for callers, raw_rate in singly.items():

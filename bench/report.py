@@ -52,7 +52,9 @@ class Report:
         Console(width=130).print(table)
 
     def write(self, path: Path) -> None:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
         machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
         document = {"commit": commit, "machine": machine, "figures": [asdict(figure) for figure in self.figures]}
         path.write_text(json.dumps(document, indent=1) + "\n")

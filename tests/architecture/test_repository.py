@@ -35,9 +35,7 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
             yield f"{node.value.id}.{node.attr}"
 
 
-@pytest.mark.parametrize(
-    "text", ["see https://pypi." + "org/simple", "cd /" + "work/main", "HOME=/" + "root"]
-)
+@pytest.mark.parametrize("text", ["see https://pypi." + "org/simple", "cd /" + "work/main", "HOME=/" + "root"])
 def test_hosts_and_machine_paths_are_recognised(text: str) -> None:
     assert FORBIDDEN.search(text)
 

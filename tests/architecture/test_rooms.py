@@ -17,9 +17,7 @@ def words_in(text: str) -> set[str]:
 
 def test_rooms_import_only_what_they_may() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
-    checked = subprocess.run(
-        [lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, check=False, text=True
-    )
+    checked = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, check=False, text=True)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 

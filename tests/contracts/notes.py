@@ -9,7 +9,7 @@ from typing import Any
 from pillarbox.box import open_database
 from pillarbox.settings import Settings
 from pillarbox.storage import Database, Row, Step
-from pillarbox.storage.queries import parse_queries
+from pillarbox.storage.queries import Query, parse_queries
 
 _TEXT = """
 -- name: create
@@ -46,14 +46,8 @@ SELECT rows.a, rows.b, rows.c FROM :rows(a bigint, b text, c instant)
 -- name: sleep
 SELECT pg_sleep(:seconds)
 
--- name: serializable
-SET TRANSACTION ISOLATION LEVEL SERIALIZABLE
-
 -- name: total
 SELECT sum(length(body)) FROM note
-
--- name: most_pages
-PRAGMA max_page_count = 1
 """
 
 queries: Any = SimpleNamespace(**{query.name: query for query in parse_queries(_TEXT)})

@@ -23,17 +23,6 @@ from tests.contracts.notes import add, add_answering, ids, opened, queries, with
 CONSTRAINT = (apsw.ConstraintError, psycopg.IntegrityError)
 
 
-@pytest.fixture(params=["memory", "file", "postgres"])
-def url(request: pytest.FixtureRequest) -> str:
-    match request.param:
-        case "memory":
-            return "sqlite:///:memory:"
-        case "file":
-            return str(request.getfixturevalue("sqlite_url"))
-        case _:
-            return str(request.getfixturevalue("postgres_url"))
-
-
 @pytest.fixture
 async def database(url: str) -> AsyncIterator[Database]:
     async with with_notes(url) as opened_database:

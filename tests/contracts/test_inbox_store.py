@@ -135,7 +135,9 @@ async def test_a_lease_lasts_as_long_as_it_is_extended(stand: Stand) -> None:
     await begin(stand)
 
 
-async def test_a_released_key_is_free_at_once_and_releasing_again_is_the_same_until_someone_begins(stand: Stand) -> None:
+async def test_a_released_key_is_free_at_once_and_releasing_again_is_the_same_until_someone_begins(
+    stand: Stand,
+) -> None:
     lease_id = await begin(stand)
     for _ in range(2):
         assert (await stand.store.release("k", lease_id)).status == "Released"

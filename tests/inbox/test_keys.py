@@ -44,7 +44,8 @@ def test_a_key_is_the_same_bare_and_quoted(value: bytes, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b'""', b" ", b'"abc', b'abc"', b'a"b', b'"a"b"', b"x" * 256, b"\xc3\xa9", b"a\tb", b'"\\a"', b"a\x00b"]
+    "value",
+    [b"", b'""', b" ", b'"abc', b'abc"', b'a"b', b'"a"b"', b"x" * 256, b"\xc3\xa9", b"a\tb", b'"\\a"', b"a\x00b"],
 )
 def test_a_malformed_key_is_refused(value: bytes) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -7,8 +7,8 @@ import pytest
 from pillarbox.box import Pillarbox
 from pillarbox.errors import InvalidInput, KeyBusy, LeaseLost, Unavailable
 from pillarbox.inbox import Begun, Inbox, LeaseAnswer, MemoryInbox
-from pillarbox.settings import Settings
 from pillarbox.settings import Inbox as InboxSettings
+from pillarbox.settings import Settings
 from pillarbox.testing import ManualClock
 
 SHORT = 0.15
@@ -76,8 +76,7 @@ async def test_who_comes_while_the_first_works_is_told_it_is_busy(inbox: Inbox) 
 
 async def test_a_failed_body_releases_its_key(inbox: Inbox) -> None:
     with pytest.raises(ZeroDivisionError):
-        async with inbox.once("k") as first:
-            assert first
+        async with inbox.once("k"):
             _ = 1 / 0
     assert (await inbox.look("k")).status == "Free"
     async with inbox.once("k") as again:
@@ -131,15 +130,18 @@ async def test_a_store_that_is_away_for_a_moment_loses_no_lease() -> None:
 async def test_a_body_whose_lease_cannot_be_kept_is_cancelled_and_nothing_is_marked() -> None:
     store = Flaky()
     store.away_for = {"extend": 1000}
-    cancelled = False
+    cancelled = asyncio.Event()
+
+    async def body() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
     with pytest.raises(LeaseLost, match="not marked"):
         async with Inbox(store, lease=SHORT).once("k"):
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                cancelled = True
-                raise
-    assert cancelled
+            await body()
+    assert cancelled.is_set()
     assert "mark" not in store.asked
     assert (await store.look("k")).status == "Free"
 
@@ -148,21 +150,28 @@ async def test_a_body_whose_lease_another_took_is_cancelled_and_changes_nothing(
     clock = ManualClock()
     store = MemoryInbox(clock)
     inbox = Inbox(store, lease=SHORT)
-    other = Begun("Busy")
+    others: list[Begun] = []
+
+    async def body() -> None:
+        clock.advance(60)
+        others.append(await inbox.try_begin("k", lease=120))
+        await asyncio.Event().wait()
+
     with pytest.raises(LeaseLost):
         async with inbox.once("k"):
-            clock.advance(60)
-            other = await inbox.try_begin("k", lease=120)
-            await asyncio.Event().wait()
-    assert other.lease_id is not None
-    assert (await inbox.extend("k", other.lease_id)).status == "Extended"
+            await body()
+    assert others[0].lease_id is not None
+    assert (await inbox.extend("k", others[0].lease_id)).status == "Extended"
 
 
 async def test_a_body_that_ends_after_its_lease_was_taken_marks_nothing(inbox: Inbox, clock: ManualClock) -> None:
+    async def body() -> Begun:
+        clock.advance(60)
+        return await inbox.try_begin("k")
+
     with pytest.raises(LeaseLost):
         async with inbox.once("k"):
-            clock.advance(60)
-            other = await inbox.try_begin("k")
+            other = await body()
     assert other.lease_id is not None
     assert (await inbox.mark_processed("k", other.lease_id)).status == "Processed"
 
@@ -204,7 +213,7 @@ async def test_a_decorated_function_runs_once_for_each_key(inbox: Inbox) -> None
     assert await bill(1, note="b") == {"order": 1, "note": "a"}
     assert await bill(2) == {"order": 2, "note": ""}
     assert ran == [1, 2]
-    assert bill.__name__ == "bill"  # type: ignore[attr-defined]
+    assert bill.__name__ == "bill"
 
 
 async def test_a_decorated_function_that_failed_runs_again_and_one_that_runs_is_busy(inbox: Inbox) -> None:

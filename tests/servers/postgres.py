@@ -53,7 +53,7 @@ class PostgresServer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._data = directory / "data"
+        self.data = directory / "data"
 
     @property
     def url(self) -> str:
@@ -63,7 +63,7 @@ class PostgresServer:
     @property
     def running(self) -> bool:
         try:
-            os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), 0)
+            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), 0)
         except (FileNotFoundError, ProcessLookupError):
             return False
         return True
@@ -93,11 +93,11 @@ class PostgresServer:
         self._run("initdb", "--username=postgres", "--auth=trust", "--no-locale", "--encoding=UTF8")
         port = free_port()
         (self._directory / "port").write_text(str(port))
-        with (self._data / "postgresql.conf").open("a") as configuration:
+        with (self.data / "postgresql.conf").open("a") as configuration:
             configuration.write(CONFIGURATION.format(port=port))
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self._directory / "binaries" / program), "--pgdata", str(self._data), *arguments]
+        command = [str(self._directory / "binaries" / program), "--pgdata", str(self.data), *arguments]
         user = unprivileged() if os.geteuid() == 0 else None
         output = self._directory / "commands.log"
         with output.open("a") as log:

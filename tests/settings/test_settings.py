@@ -47,9 +47,7 @@ def test_the_file_in_the_working_folder_is_read(tmp_path: Path) -> None:
 
 def test_variables_override_the_file_and_the_caller_overrides_both(tmp_path: Path) -> None:
     file = toml(tmp_path, '[http]\nport = 9000\nhost = "::1"\n[log]\nlevel = "debug"')
-    settings = load_settings(
-        file, {"PILLARBOX_HTTP__PORT": "9001", "PILLARBOX_LOG__LEVEL": "error"}, http={"port": 2}
-    )
+    settings = load_settings(file, {"PILLARBOX_HTTP__PORT": "9001", "PILLARBOX_LOG__LEVEL": "error"}, http={"port": 2})
     assert (settings.http.port, settings.http.host, settings.log.level) == (2, "::1", "error")
 
 
@@ -243,9 +241,7 @@ def test_a_timeout_that_is_set_is_taken_as_it_is() -> None:
     assert Inbound(lease_seconds=60, deliver_timeout_seconds=59).effective_deliver_timeout_seconds == 59
 
 
-@pytest.mark.parametrize(
-    ("origin", "days"), [("terminal", 0.5), ("telegram", 1), ("whatsapp", 7), ("discord", 20)]
-)
+@pytest.mark.parametrize(("origin", "days"), [("terminal", 0.5), ("telegram", 1), ("whatsapp", 7), ("discord", 20)])
 def test_an_origin_is_kept_as_long_as_its_platform_may_send_again(origin: str, days: float) -> None:
     inbound = Inbound(retention_days=0.5, origin_retention_days={"discord": 20})
     assert inbound.retention_days_for(origin) == days

@@ -54,9 +54,7 @@ def test_text_logs_are_lines_for_people(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("shape", ["text", "json"])
 def test_no_secret_reaches_a_line_whoever_logs_it(shape: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure("debug", "json" if shape == "json" else "text")
-    logger("pillarbox").info(
-        "to alice@example.com", error=ValueError("Bearer hunter2"), seen=["whsec_hunter2"]
-    )
+    logger("pillarbox").info("to alice@example.com", error=ValueError("Bearer hunter2"), seen=["whsec_hunter2"])
     logging.getLogger("uvicorn").info("GET %s", "http://h.example/login?key=hunter2")
     try:
         raise ValueError("postgresql://u:hunter2@h.example/db")

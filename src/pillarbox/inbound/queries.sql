@@ -176,7 +176,7 @@ UPDATE inbound_strand SET due_at = :now WHERE session_id = :session_id AND due_a
 
 -- name: hasten_row
 UPDATE inbound_queue SET next_retry_at = :now
-WHERE session_id = :session_id AND seq = :seq AND status = 'failed' AND next_retry_at > :now
+WHERE session_id = :session_id AND seq = :seq AND status IN ('pending', 'failed') AND next_retry_at > :now
 
 -- name: expire_row
 UPDATE inbound_queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -54,15 +54,15 @@ class Inbox:
         return Once(self, key, lease=lease, owner=owner, fingerprint=fingerprint)
 
     def idempotent(
-        self, *, key: Callable[P, str], lease: float | None = None
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+        self, *, key: Callable[..., str], lease: float | None = None
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """Decorate an async function to run once for each key that `key` makes of its arguments.
 
         A later call answers what the first one returned, as JSON has it: text, numbers, lists, dicts. What is no JSON, or
         larger than 64 KiB, is not kept, and later calls answer None. While the first call runs others raise `KeyBusy`.
         """
 
-        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
             @wraps(function)
             async def run(*args: P.args, **kwargs: P.kwargs) -> R:
                 name = key(*args, **kwargs)

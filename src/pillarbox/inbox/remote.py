@@ -90,7 +90,9 @@ class RemoteInbox:
             async with asyncio.timeout(self._timeout):
                 while True:
                     try:
-                        status, answer = await self._exchange(method, url, body, headers)
+                        # Half of the time for one try, so that a connection which died in silence leaves time for another.
+                        async with asyncio.timeout(self._timeout / 2):
+                            status, answer = await self._exchange(method, url, body, headers)
                     except (aiohttp.ClientError, OSError) as error:
                         reason = f"{type(error).__name__} on the way"
                     else:
@@ -116,7 +118,8 @@ class RemoteInbox:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=25.0),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=self._timeout),
+                # Ours alone: its own timer takes a cancellation that comes at the same moment for itself.
+                timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,
                 trust_env=False,
             )

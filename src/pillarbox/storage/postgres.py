@@ -18,11 +18,12 @@ from psycopg import errors
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
-from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable
+from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.postgres_bell import PostgresBell
-from pillarbox.storage.postgres_url import PostgresAddress, connect_options, require_safe_server
+from pillarbox.storage.postgres_url import PostgresAddress, connect_options, require_safe_server, session_settings
+from pillarbox.storage.postgres_watchdog import Watchdog
 
 T = TypeVar("T")
 
@@ -31,6 +32,8 @@ _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 # The pool doubles its pause after each failed connect: giving up early keeps it from sleeping long past a server's return.
 _RECONNECT_SECONDS = 3.0
+# The server ends a slow statement itself; only one that does not even do that is cut off, after so many times as long.
+_PATIENCE = 1.5
 
 _CREATE_MARK = (
     "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
@@ -44,6 +47,8 @@ _LOOK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, 'void', now(
            ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial = %s THEN commit_mark.serial ELSE 'void' END
            RETURNING serial"""
 _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
+
+_CREATED_TWICE = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 
 
 class _CommitUnknown(Exception):
@@ -67,31 +72,32 @@ class PostgresDatabase:
         self._busy_timeout = busy_timeout
         self._random = random.Random()  # noqa: S311 - spreads retries, guards nothing
         self._local = threading.local()
+        self._options = connect_options(self.address, statement_timeout)
+        self.cockroach = False
+        self.clock = self._first_contact()
+        self._options = connect_options(self.address, statement_timeout, planning=not self.cockroach)
+        self._pooled_settings = tuple(session_settings(statement_timeout, planning=not self.cockroach).items())
+        self._watchdog = Watchdog(statement_timeout * _PATIENCE)
         self._pool = ConnectionPool(
             self.address.conninfo,
             min_size=1,
             max_size=pool_size,
             timeout=busy_timeout,
-            kwargs=connect_options(statement_timeout),
-            configure=None if self.address.pooled else partial(_configure, statement_timeout=statement_timeout),
+            kwargs=self._options,
             open=False,
             name="pillarbox",
             reconnect_timeout=_RECONNECT_SECONDS,
         )
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
-        self._bell = PostgresBell(self.address, statement_timeout)
+        self._bell = PostgresBell(self.address, self._options)
         self._closed = False
-        self.cockroach = False
-        self.clock = self._first_contact(statement_timeout)
         self._pool.open()
 
-    def _first_contact(self, statement_timeout: float) -> OffsetClock:
+    def _first_contact(self) -> OffsetClock:
         try:
-            with psycopg.connect(self.address.conninfo, **connect_options(statement_timeout)) as connection:
+            with psycopg.connect(self.address.conninfo, **self._options) as connection:
                 self.cockroach = require_safe_server(connection)
-                # Two nodes that start together may both try to create the table; the second one finds it there.
-                with suppress(errors.UniqueViolation, errors.DuplicateTable):
-                    connection.execute(_CREATE_MARK)
+                _create_mark(connection)
                 return OffsetClock(counter=time.monotonic, offset=_clock_offset(connection))
         except psycopg.OperationalError as error:
             raise Unavailable("PostgreSQL cannot be reached; check the URL and that the server runs.") from error
@@ -119,7 +125,7 @@ class PostgresDatabase:
                 raise Unavailable("The database server only reads at the moment; try again.") from error
             except psycopg.OperationalError as error:
                 _raise_if_final(error)
-            except (errors.UniqueViolation, errors.DuplicateTable) as error:
+            except _CREATED_TWICE as error:
                 if not _two_created_it(error):
                     raise
             time.sleep(pause)
@@ -129,7 +135,7 @@ class PostgresDatabase:
         for pause in self._pauses():
             try:
                 with self._connection() as connection, connection.transaction():
-                    return drive(work, partial(_execute, connection))
+                    return drive(work, partial(self._execute, connection))
             except psycopg.OperationalError as error:
                 _raise_if_final(error)
             time.sleep(pause)
@@ -151,6 +157,7 @@ class PostgresDatabase:
         await asyncio.to_thread(self._bell.close)
         await asyncio.to_thread(self._threads.shutdown)
         await asyncio.to_thread(self._pool.close)
+        self._watchdog.close()
 
     async def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> T:
         if self._closed:
@@ -165,7 +172,7 @@ class PostgresDatabase:
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         try:
-            with self._pool.connection() as connection:
+            with self._pool.connection() as connection, self._watchdog.watching(connection):
                 yield connection
         except PoolClosed as error:
             raise Unavailable("The database is closed.") from error
@@ -180,9 +187,10 @@ class PostgresDatabase:
             with connection.pipeline():
                 connection.execute("BEGIN")
                 if self.address.pooled:
-                    connection.execute("SET LOCAL synchronous_commit TO on")
+                    for name, value in self._pooled_settings:
+                        connection.execute("SELECT set_config(%s, %s, true)", (name, value))
                 connection.execute(_MARK, (self._writer(), serial))
-                result = drive(work, partial(_execute, connection))
+                result = drive(work, partial(self._execute, connection))
                 committing = True
                 connection.execute("COMMIT")
         except BaseException as error:
@@ -191,6 +199,10 @@ class PostgresDatabase:
             _roll_back(connection)
             raise
         return result
+
+    def _execute(self, connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
+        self._watchdog.touch(connection)
+        return _execute_all(connection, statements)
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
         """Whether the transaction with that mark committed; waits for it while it is under way, and else makes sure it never will."""
@@ -217,14 +229,7 @@ class PostgresDatabase:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def _configure(connection: psycopg.Connection[Any], *, statement_timeout: float) -> None:
-    connection.execute("SET synchronous_commit TO on")
-    connection.execute("SET TimeZone TO 'UTC'")
-    connection.execute(f"SET statement_timeout TO {int(statement_timeout * 1000)}")
-    connection.execute(f"SET idle_in_transaction_session_timeout TO {int(statement_timeout * 1000)}")
-
-
-def _execute(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
+def _execute_all(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
     """Send all, then fetch: in a pipeline only fetching waits, and what answers nothing costs no round trip."""
     cursors = [_send(connection, statement) for statement in statements]
     return [
@@ -252,7 +257,7 @@ def _leaves_commit_unknown(error: BaseException) -> bool:
 
 def _two_created_it(error: psycopg.Error) -> bool:
     """Whether CREATE ... IF NOT EXISTS met another one at the same time, which PostgreSQL does not wait for."""
-    return isinstance(error, errors.DuplicateTable) or error.diag.schema_name == "pg_catalog"
+    return not isinstance(error, errors.UniqueViolation) or error.diag.schema_name == "pg_catalog"
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
@@ -260,6 +265,21 @@ def _roll_back(connection: psycopg.Connection[Any]) -> None:
         connection.execute("ROLLBACK")
     except psycopg.Error:
         connection.close()
+
+
+def _create_mark(connection: psycopg.Connection[Any]) -> None:
+    """The table of marks, unless it is there: a role that may not create tables can still use it."""
+    row = connection.execute("SELECT to_regclass('commit_mark') IS NOT NULL").fetchone()
+    if row is not None and row[0]:
+        return
+    try:
+        # Two nodes that start together may both try to create the table; the second one finds it there.
+        with suppress(*_CREATED_TWICE):
+            connection.execute(_CREATE_MARK)
+    except errors.InsufficientPrivilege as error:
+        raise UnsafeDatabase(
+            "This role may not create tables; run `pillarbox migrate` once with a role that may."
+        ) from error
 
 
 def _clock_offset(connection: psycopg.Connection[Any]) -> float:

@@ -9,19 +9,20 @@ from typing import Any
 
 import psycopg
 
-from pillarbox.storage.postgres_url import PostgresAddress, connect_options
+from pillarbox.storage.postgres_url import PostgresAddress
 
 _CHANNEL = "pillarbox"
 _QUIET_SECONDS = 0.005
 _PAUSE_SECONDS = 0.5
+_LONGEST_JOIN = 2.0
 
 
 class PostgresBell:
     """Rings other nodes, at most once in a few milliseconds, and hears them ring."""
 
-    def __init__(self, address: PostgresAddress, statement_timeout: float) -> None:
+    def __init__(self, address: PostgresAddress, options: dict[str, Any]) -> None:
         self._address = address
-        self._options = connect_options(statement_timeout)
+        self._options = options
         self._wanted = threading.Event()
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -40,7 +41,8 @@ class PostgresBell:
         self._closed.set()
         self._wanted.set()
         for thread in self._threads:
-            thread.join()
+            # A server that has stopped answering may keep one for ever; it is a daemon and may stay behind.
+            thread.join(_LONGEST_JOIN)
 
     def _start(self, target: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=target, args=args, name="pillarbox-bell", daemon=True)

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from pillarbox.errors import InvalidInput, UnsafeDatabase
 
@@ -29,9 +30,24 @@ class PostgresAddress:
         return cls(urlunsplit(bare), pooler == "transaction")
 
 
-def connect_options(statement_timeout: float) -> dict[str, Any]:
-    """Autocommit, no prepared statements (generic plans are slow for sets), and dead peers noticed in seconds."""
+# Every query lives on an index and its tables are hot; a table that was never analyzed must not talk the planner out of it.
+_PLANNING = {"enable_seqscan": "off", "random_page_cost": "1.1"}
+
+
+def session_settings(statement_timeout: float, *, planning: bool) -> dict[str, str]:
+    """What holds on every connection, whatever the server's own settings are; CockroachDB plans by itself."""
+    milliseconds = str(int(statement_timeout * 1000))
     return {
+        "synchronous_commit": "on",
+        "TimeZone": "UTC",
+        "statement_timeout": milliseconds,
+        "idle_in_transaction_session_timeout": milliseconds,
+    } | (_PLANNING if planning else {})
+
+
+def connect_options(address: PostgresAddress, statement_timeout: float, *, planning: bool = False) -> dict[str, Any]:
+    """Autocommit, no prepared statements (generic plans are slow for sets), and dead peers noticed in seconds."""
+    options = {
         "autocommit": True,
         "prepare_threshold": None,
         "connect_timeout": 5,
@@ -41,6 +57,12 @@ def connect_options(statement_timeout: float) -> dict[str, Any]:
         "tcp_user_timeout": int(statement_timeout * 1000),
         "application_name": "pillarbox",
     }
+    if not address.pooled:
+        # With the connection request, so that a new connection costs no round trip that nobody times.
+        given = conninfo_to_dict(address.conninfo).get("options") or ""
+        ours = (f"-c {name}={value}" for name, value in session_settings(statement_timeout, planning=planning).items())
+        options["options"] = " ".join([str(given), *ours]).strip()
+    return options
 
 
 def require_safe_server(connection: psycopg.Connection[Any]) -> bool:

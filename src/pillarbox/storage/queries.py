@@ -24,7 +24,7 @@ from pillarbox.storage.database import Statement
 _BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?\n", re.MULTILINE)
 _MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked)\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
-_ANSWERS = re.compile(r"\A(?:SELECT|WITH|SHOW)\b|\bRETURNING\b")
+_CHANGES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 
@@ -67,7 +67,7 @@ def parse_queries(text: str) -> Iterator[Query]:
                 "::instant", "::timestamptz"
             ),
             sets=tuple(column.split()[0] for column in sets[0].split(",")) if sets else (),
-            answers=_ANSWERS.search(postgres) is not None,
+            answers="RETURNING" in postgres or not _CHANGES.search(postgres),
         )
 
 
