@@ -1,5 +1,7 @@
 """A table of notes, for suites that want to see what a database does with any table."""
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -53,6 +55,12 @@ SELECT sum(length(body)) FROM note
 queries: Any = SimpleNamespace(**{query.name: query for query in parse_queries(_TEXT)})
 
 
+def query(sql: str) -> Query:
+    """A query of a test's own."""
+    (parsed,) = parse_queries(f"-- name: one\n{sql}\n")
+    return parsed
+
+
 def create() -> Step[None]:
     yield queries.create()
 
@@ -73,6 +81,13 @@ def add_set(rows: Sequence[tuple[int, str, datetime | None]]) -> Step[None]:
 
 def everything() -> Step[list[Row]]:
     return (yield queries.all())
+
+
+def start(program: str, *arguments: str) -> "subprocess.Popen[bytes]":
+    """Another Python process, with the tests to import."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=False
+    )
 
 
 async def ids(database: Database) -> list[int]:

@@ -148,7 +148,7 @@ async def test_statements_sent_together_are_answered_in_order(database: Database
 
 
 async def test_nothing_sent_together_answers_nothing(database: Database) -> None:
-    assert await database.write(lambda: together()) == []
+    assert await database.write(together) == []
 
 
 async def test_sets_select_what_is_in_them(database: Database) -> None:
@@ -317,8 +317,6 @@ async def test_five_processes_open_a_new_database_at_once(database_url: str, tmp
         "        await database.tend()\n"
         "asyncio.run(main())\n"
     )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", program, database_url], stderr=subprocess.PIPE) for _ in range(5)
-    ]
+    processes = [notes.start(program, database_url) for _ in range(5)]
     errors = [(await asyncio.to_thread(process.communicate))[1] for process in processes]
     assert errors == [b""] * 5

@@ -1,17 +1,16 @@
 """Migrations: each once, whole or not at all, alike on both databases, and never an older program on a newer schema."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pillarbox.errors import SchemaTooNew
-from pillarbox.storage import Database, Row, Step, migrate as module
+from pillarbox.storage import Database, Row, Step
+from pillarbox.storage import migrate as module
 from pillarbox.storage.migrate import Migration, migrate, migrations, schema_version
 from pillarbox.storage.queries import parse_queries
-from tests.contracts.notes import opened
+from tests.contracts.notes import opened, start
 
 NEWEST = migrations("sqlite")[-1].version
 
@@ -48,16 +47,13 @@ async def test_each_is_applied_once_when_five_processes_start_at_once(database_u
     program = (
         "import asyncio, sys\n"
         "from pillarbox.storage.migrate import migrate\n"
-        "from tests.contracts.notes import opened\n"
+        "from tests.contracts.notes import opened, start\n"
         "async def main():\n"
         "    async with opened(sys.argv[1]) as database:\n"
         "        print(*await migrate(database))\n"
         "asyncio.run(main())\n"
     )
-    processes = [
-        subprocess.Popen([sys.executable, "-c", program, database_url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(5)
-    ]
+    processes = [start(program, database_url) for _ in range(5)]
     outputs = [await asyncio.to_thread(process.communicate) for process in processes]
     assert [error for _, error in outputs] == [b""] * 5
     names = b" ".join(output for output, _ in outputs).split()

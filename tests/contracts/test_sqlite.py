@@ -48,10 +48,7 @@ async def test_two_processes_write_one_file_and_no_caller_notices(sqlite_url: st
         "asyncio.run(main(sys.argv[1], int(sys.argv[2])))\n"
     )
     async with with_notes(sqlite_url) as database:
-        processes = [
-            subprocess.Popen([sys.executable, "-c", program, sqlite_url, str(first)], stderr=subprocess.PIPE)
-            for first in (0, 1000)
-        ]
+        processes = [notes.start(program, sqlite_url, str(first)) for first in (0, 1000)]
         for number in range(2000, 2200):
             await database.write(lambda number=number: add(number))  # type: ignore[misc]
         errors = [(await asyncio.to_thread(process.communicate))[1] for process in processes]
@@ -61,8 +58,7 @@ async def test_two_processes_write_one_file_and_no_caller_notices(sqlite_url: st
 
 async def test_a_full_disk_fails_who_needs_room_and_is_over_when_there_is_some(sqlite_url: str) -> None:
     def most_pages(count: int) -> Step[None]:
-        (query,) = notes.parse_queries(f"-- name: one\nPRAGMA max_page_count = {count}\n")
-        yield query()
+        yield notes.query(f"PRAGMA max_page_count = {count}")()
 
     async with with_notes(sqlite_url) as database:
         await database.write(lambda: add(1, "small"))
@@ -119,7 +115,7 @@ def test_a_file_that_cannot_be_written_says_whose_fault_it_is(scratch: Path) -> 
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="missing/new.db; check that its folder exists"):
+    with pytest.raises(Unavailable, match=r"missing/new\.db; check that its folder exists"):
         SqliteDatabase(str(tmp_path / "missing" / "new.db"))
 
 

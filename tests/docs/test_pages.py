@@ -7,7 +7,10 @@ from tests.docs.pages import ROOT, Block, blocks_of, name_of, pages
 from tests.docs.reader import Reader
 
 RUNNABLE = {"python", "sh", "json", "toml"}
-POSTGRES = "postgresql://pillarbox@db.example.com/pillarbox"
+SERVERS = {
+    "postgresql://pillarbox@db.example.com/pillarbox": "postgres_url",
+    "amqp://guest:guest@localhost/": "rabbitmq_url",
+}
 
 
 def needs_running(page: Path) -> bool:
@@ -16,7 +19,8 @@ def needs_running(page: Path) -> bool:
 
 @pytest.mark.parametrize("page", [page for page in pages() if needs_running(page)], ids=name_of)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    instead = {POSTGRES: request.getfixturevalue("postgres_url")} if POSTGRES in page.read_text() else {}
+    text = page.read_text()
+    instead = {theirs: request.getfixturevalue(ours) for theirs, ours in SERVERS.items() if theirs in text}
     with Reader(tmp_path, instead=instead) as reader:
         for block in blocks_of(page):
             reader.follow(block)

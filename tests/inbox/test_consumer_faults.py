@@ -6,6 +6,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from pillarbox.box import Pillarbox
 from pillarbox.inbox import Inbox
+from pillarbox.inbox.consumer import What
 from tests.inbox.stage import FaultyStore, Stage, connected
 
 KEY = "main:billing:order:m1"
@@ -161,3 +162,25 @@ async def test_a_message_whose_handler_fails_while_the_inbox_goes_away_comes_aga
         store.away.clear()
         await stage.happened.until_some("handled")
     assert stage.happened.counts["began"] == 2
+
+
+async def test_an_end_between_work_and_mark_is_reported(stage: Stage, store: FaultyStore) -> None:
+    async with stage.consuming():
+        store.away = {"mark_processed", "extend"}
+        await stage.publish("m1")
+        await store.asked.until_some("mark_processed")
+    assert stage.happened.counts["unmarked"] == 1
+
+
+async def test_a_counter_that_fails_changes_nothing(stage: Stage) -> None:
+    def fail(what: What, message: AbstractIncomingMessage) -> None:
+        raise ValueError
+
+    async with stage.consuming(noticed=fail):
+        await stage.publish("m1")
+        await stage.happened.until_some("did m1")
+        while (await stage.inbox.look(KEY)).status != "Processed":
+            pass
+    await stage.channel.close()
+    await stage.channel.reopen()
+    assert await stage.waiting() == 0

@@ -192,8 +192,8 @@ def test_whatever_happens_the_queue_is_as_the_model_says(database_url: str) -> N
         opening = node_at(url)
         here = runner.run(opening.__aenter__())
         try:
-            run_state_machine_as_test(  # type: ignore[no-untyped-call]
-                lambda: InboundMachine(runner, here),
+            run_state_machine_as_test(
+                lambda: InboundMachine(runner, here),  # type: ignore[arg-type]
                 settings=settings(
                     max_examples=examples,
                     stateful_step_count=40,

@@ -46,11 +46,7 @@ class FilledSqlite:
         steps: list[int] = []
         self.connection.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,
-            lambda event: (
-                steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
-                if event["readonly"] is not None
-                else None
-            ),
+            lambda event: steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
         )
         self.connection.execute("BEGIN")
         execute_one(self.connection, statement)

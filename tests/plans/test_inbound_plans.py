@@ -18,7 +18,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SESSIONS = 1000
+IDLE = 20_000
 AT_ONCE = 64
+
+_COUNTED = "(WITH RECURSIVE c(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n + 1 < {}) SELECT n FROM c)"
 
 
 def session(number: int) -> str:
@@ -27,7 +30,7 @@ def session(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How many messages each of a thousand sessions has had delivered, and how many wait for it."""
+    """How many messages each of a thousand sessions has had delivered, and how many wait for it; with many, others are idle."""
 
     delivered: int
     pending: int
@@ -67,10 +70,11 @@ def fill_up(database: Filled, fill: Fill, *, postgres: bool) -> None:
         )
         destination = "'http://' || lpad((n % 20)::text, 2, '0')"
         database.run("TRUNCATE inbound_queue, inbound_strand, sessions")
+        database.run("ALTER SEQUENCE inbound_queue_id RESTART")
     else:
-        numbers, name, cast = "(SELECT value AS n FROM generate_series(0, {} - 1))", "printf('s%04d', n % 1000)", ""
+        numbers, name, cast = _COUNTED, "printf('s%04d', n % 1000)", ""
         destination = "printf('http://%02d', n % 20)"
-        for table in ("inbound_queue", "inbound_strand", "sessions"):
+        for table in ("inbound_queue", "inbound_strand", "sessions", "sqlite_sequence"):
             database.run(f"DELETE FROM {table}")
     early = f"'2026-01-01T00:00:00.000000Z'{cast}"
     database.run(
@@ -82,6 +86,11 @@ def fill_up(database: Filled, fill: Fill, *, postgres: bool) -> None:
             sql = rows_sql(numbers, name, total * SESSIONS, first, status)
             database.run(sql.replace(".000000Z'", f".000000Z'{cast}"))
     database.run(strands_sql(numbers, name, destination, fill).format(cast))
+    if fill.pending > 1:
+        database.run(
+            f"""INSERT INTO inbound_strand (session_id, destination, served_by, state, next_seq, token)
+                SELECT 'idle' || n, {destination}, 'any', 'open', 1, 0 FROM {numbers.format(IDLE)}"""
+        )
 
 
 def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
@@ -118,7 +127,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "list_session": (order, queries.list_session(session_id=session(1), after=0, status="", limit=1)),
         "list": ("primary key", queries.list(after=0, status="", limit=100)),
         "oldest_rows": ("primary key", queries.oldest_rows(after=0, limit=100)),
-        "prune": ("primary key", queries.prune(ids=ids)),
+        "prune": ("primary key", queries.prune(ids=list(range(1, AT_ONCE + 1)))),
         "get": ("primary key", queries.get(id=ids[0])),
     }
 
@@ -142,12 +151,13 @@ def measure(database: Filled, large: Fill, *, postgres: bool) -> Report:
     if postgres:
         for table in ("inbound_queue", "inbound_strand", "sessions"):
             database.run(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
-    reports = []
-    for fill in (Fill(1, 1), large):
-        fill_up(database, fill, postgres=postgres)
-        reports.append(look_at_all(database, fill))
+    small = Fill(1, 1)
+    fill_up(database, small, postgres=postgres)
+    with_little = look_at_all(database, small)
+    fill_up(database, large, postgres=postgres)
+    with_much = look_at_all(database, large)
     database.run("ANALYZE")
-    return Report(*reports, look_at_all(database, large))
+    return Report(with_little, with_much, look_at_all(database, large))
 
 
 def look_at_all(database: Filled, fill: Fill) -> dict[str, Look]:

@@ -31,7 +31,7 @@ class PostgresProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def at_next_commit(self, trouble: Trouble) -> None:
-        """`before`: the server never sees the COMMIT; `after`: it does, and its answer is lost; `swallow`: nobody hears anything."""
+        """Cut before the server sees the COMMIT, or after it and before its answer; or swallow it, and leave both waiting."""
         self.happened.clear()
         self._trouble = trouble
 

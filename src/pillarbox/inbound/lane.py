@@ -153,20 +153,24 @@ class InboundLane:
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, then take heads; where a destination is full, from the others."""
-        overdue = yield queries.overdue(now=now, limit=_MOST_RESCUED)
+        heads: list[Row] = []
+        overdue, *found = yield from together(queries.overdue(now=now, limit=_MOST_RESCUED), *self._looks(room, now))
         if overdue:
             yield from self._rescue_strands(overdue, now)
-        heads: list[Row] = []
-        if not room.full:
-            looks = [
-                queries.due_heads(served_by=served_by, now=now, full=[], limit=room.slots)
-                for served_by in self._turned_serves()
-            ]
-            room = yield from self._take_strands((yield from together(*looks)), heads, lease, room, now)
+            found = yield from together(*self._looks(room, now))
+        room = yield from self._take_strands(found, heads, lease, room, now)
         if room.full and room.slots > 0:
-            looks = yield from self._looks_elsewhere(room, now)
-            room = yield from self._take_strands((yield from together(*looks)), heads, lease, room, now)
+            found = yield from together(*(yield from self._looks_elsewhere(room, now)))
+            room = yield from self._take_strands(found, heads, lease, room, now)
         return (yield from self._take_rows(heads, now)) if heads else []
+
+    def _looks(self, room: Room, now: datetime) -> list[Statement]:
+        if room.full:
+            return []
+        return [
+            queries.due_heads(served_by=served_by, now=now, full=[], limit=room.slots)
+            for served_by in self._turned_serves()
+        ]
 
     def _looks_elsewhere(self, room: Room, now: datetime) -> Step[list[Statement]]:
         """Where else something is due: a few destinations at a time, going round, so that none is waded through.
@@ -174,10 +178,20 @@ class InboundLane:
         Where such a round finds nothing and has not seen all, everything is looked through.
         """
         looks = []
-        for served_by in self._serves():
-            walk = yield queries.due_destinations(
-                served_by=served_by, after=self._walked.get(served_by, ""), steps=_MOST_WALKED, full=room.full, now=now
+        serves = self._serves()
+        walks = yield from together(
+            *(
+                queries.due_destinations(
+                    served_by=served_by,
+                    after=self._walked.get(served_by, ""),
+                    steps=_MOST_WALKED,
+                    full=room.full,
+                    now=now,
+                )
+                for served_by in serves
             )
+        )
+        for served_by, walk in zip(serves, walks, strict=True):
             seen_all = len(walk) < _MOST_WALKED and served_by not in self._walked
             if len(walk) == _MOST_WALKED:
                 self._walked[served_by] = walk[-1][0]

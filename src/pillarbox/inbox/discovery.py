@@ -1,11 +1,11 @@
-"""Finding an inbox service over the broker that its users share anyway; for development, where nobody wants to write addresses down.
+"""Finding an inbox service over the broker that its users share anyway; for development, where nobody writes addresses down.
 
     who looks                        pillarbox.discovery (fanout)             services
       ping {kind, correlationId} ──────────────┴──────────────────────────────── each Announcer
       the reply queue  ◄── announcement {kind, name, version, endpoint, ..., priority, correlationId} ──┘
 
-Whoever may publish on the broker can answer, and is then given the caller's keys and bearer token. So in production it is off unless it
-is allowed, and an endpoint that was written down is always taken as it is.
+Whoever may publish on the broker can answer, and is then given the caller's keys and bearer token. So in production it is off
+unless it is allowed, and an endpoint that was configured is taken as it is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ ROUND_SECONDS, SETTLE_SECONDS, CACHE_SECONDS = 3.0, 0.15, 300.0
 _SHORTEST_TTL, _LONGEST_TTL = 2.0, 5.0
 _LARGEST_ANNOUNCEMENT = 16 * 1024
 _MOST_ANNOUNCEMENTS = 100
+_CLOSE_SECONDS = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +74,10 @@ def read_answer(body: bytes, correlation_id: str) -> Answer | None:
 
 def _can_be_told(endpoint: InboxEndpoint) -> bool:
     """An http address without anything that could be a secret."""
-    parts = urlsplit(endpoint.url)
+    try:
+        parts = urlsplit(endpoint.url)
+    except ValueError:
+        return False
     plain = not (parts.username or parts.password or parts.query or parts.fragment)
     return plain and bool(parts.hostname) and parts.scheme in ("http", "https") and parts.scheme == endpoint.scheme
 
@@ -83,7 +87,8 @@ class Discovery:
 
     `endpoint`: the address that was configured; with one nobody is asked.
     `environment`: in `production` nobody is asked unless `allowed` is `always`.
-    `round_seconds` bounds a search, which ends `settle_seconds` after the first answer; what it found is kept for `cache_seconds`.
+    `round_seconds` bounds a search, which ends `settle_seconds` after the first answer; what was found is kept for
+    `cache_seconds`.
     """
 
     def __init__(
@@ -138,35 +143,45 @@ class Discovery:
                 try:
                     await self._gather(channel, answers, until)
                 finally:
-                    await channel.close()
+                    await _close(channel)
         return answers
 
     async def _gather(self, channel: AbstractChannel, answers: list[Answer], until: asyncio.Timeout) -> None:
         exchange = await declare_exchange(channel, self._exchange)
         replies = await channel.declare_queue(exclusive=True, auto_delete=True)
+        arrived: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+        await replies.consume(arrived.put, no_ack=True)
         correlation_id = uuid.uuid4().hex
-        await exchange.publish(
-            Message(
-                msgspec.json.encode(Ping(kind=KIND, correlation_id=correlation_id)),
-                content_type="application/json",
-                correlation_id=correlation_id,
-                reply_to=replies.name,
-                expiration=min(max(self._round, _SHORTEST_TTL), _LONGEST_TTL),
-            ),
-            routing_key="",
+        await exchange.publish(self._ping(correlation_id, reply_to=replies.name), routing_key="")
+        while len(answers) < _MOST_ANNOUNCEMENTS:
+            answer = read_answer((await arrived.get()).body, correlation_id)
+            if answer is None:
+                _log.info("an announcement that cannot be used was ignored")
+                continue
+            if not answers:
+                self._settle_soon(until)
+            answers.append(answer)
+
+    def _ping(self, correlation_id: str, *, reply_to: str) -> Message:
+        return Message(
+            msgspec.json.encode(Ping(kind=KIND, correlation_id=correlation_id)),
+            content_type="application/json",
+            correlation_id=correlation_id,
+            reply_to=reply_to,
+            expiration=min(max(self._round, _SHORTEST_TTL), _LONGEST_TTL),
         )
-        loop = asyncio.get_running_loop()
-        async with replies.iterator(no_ack=True) as incoming:
-            async for message in incoming:
-                answer = read_answer(message.body, correlation_id)
-                if answer is None:
-                    _log.info("an announcement that cannot be used was ignored")
-                    continue
-                if not answers:
-                    until.reschedule(min(until.when() or loop.time(), loop.time() + self._settle))
-                answers.append(answer)
-                if len(answers) >= _MOST_ANNOUNCEMENTS:
-                    return
+
+    def _settle_soon(self, until: asyncio.Timeout) -> None:
+        """The round goes on a little for those who answer as fast as the first, and never beyond its end."""
+        soon = asyncio.get_running_loop().time() + self._settle
+        until.reschedule(min(until.when() or soon, soon))
+
+
+async def _close(channel: AbstractChannel) -> None:
+    """Close the channel and with it the reply queue; a broker that does not answer drops both with the connection."""
+    with suppress(TimeoutError, *CONNECTION_EXCEPTIONS):
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await channel.close()
 
 
 class Announcer:
@@ -226,10 +241,10 @@ class Announcer:
 
 def explicit_endpoint(url: str) -> InboxEndpoint:
     """The endpoint behind a configured address."""
-    scheme = urlsplit(url).scheme
-    if scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise InvalidInput("endpoint", "must begin with http:// or https:// and name a host.")
-    return InboxEndpoint(scheme=scheme, url=url, auth="bearer")
+    endpoint = InboxEndpoint(scheme=url.partition(":")[0].lower(), url=url, auth="bearer")
+    if not _can_be_told(endpoint):
+        raise InvalidInput("endpoint", "must be an http or https address without user, password, query or fragment.")
+    return endpoint
 
 
 async def declare_exchange(channel: AbstractChannel, name: str) -> AbstractExchange:

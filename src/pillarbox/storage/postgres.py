@@ -19,6 +19,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
+from pillarbox.storage.arrays import array_literal
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.postgres_bell import PostgresBell
@@ -205,7 +206,7 @@ class PostgresDatabase:
         return _execute_all(connection, statements)
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
-        """Whether the transaction with that mark committed; waits for it while it is under way, and else makes sure it never will."""
+        """Whether the transaction with that mark committed; waits while it is under way, else makes sure it never will."""
         row = connection.execute(_LOOK, (self._writer(), serial)).fetchone()
         committed = row is not None and row[0] == serial
         if not committed:
@@ -243,9 +244,12 @@ def _send(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.
     params: dict[str, Any] = dict(statement.params)
     if query.sets:
         rows: Sequence[Row] = params.pop("rows")
-        columns = list(zip(*rows, strict=True)) or [()] * len(query.sets)
-        params.update((f"rows_{name}", list(column)) for name, column in zip(query.sets, columns, strict=True))
-    return connection.execute(query.postgres.encode(), params)
+        columns: Sequence[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(query.sets)
+        params.update(zip((f"rows_{name}" for name in query.sets), columns, strict=True))
+    literal = {
+        name: array_literal(value) if isinstance(value, list | tuple) else value for name, value in params.items()
+    }
+    return connection.execute(query.postgres.encode(), literal)
 
 
 def _leaves_commit_unknown(error: BaseException) -> bool:
