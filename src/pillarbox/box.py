@@ -169,4 +169,5 @@ def _inbound_policy(settings: Settings) -> InboundPolicy:
         startup_gate=timedelta(seconds=numbers.startup_gate_seconds),
         deaths=numbers.deaths_before_longest_wait,
         retention=lambda origin: timedelta(days=numbers.retention_days_for(origin)),
+        shortest_retention=timedelta(days=min(numbers.retention_days, *numbers.origin_retention_days.values(), 10_000)),
     )

@@ -62,7 +62,10 @@ async def test_a_database_that_takes_no_writes_is_503_and_recovers(client: Clien
 
 async def test_status_counts_what_waits(client: Client) -> None:
     empty = {"pending": 0, "processing": 0, "failed": 0, "oldest_age_seconds": None}
-    assert (await client.get("/v1/status")).json() == {"inbound": empty}
+    assert (await client.get("/v1/status")).json() == {
+        "inbound": empty,
+        "inbox": {"leased": 0, "free": 0, "processed": 0},
+    }
     await client.post("/v1/sessions", {"session_id": "s1", "target": TARGET})
     await client.post("/v1/inbound", {"session_id": "s1", "origin": "t", "content": "x"})
     waiting = (await client.get("/v1/status")).json()["inbound"]

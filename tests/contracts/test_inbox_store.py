@@ -193,6 +193,10 @@ async def test_a_begin_that_is_repeated_gets_its_own_lease_again_but_not_after_g
     assert await begin(stand, lease_id="mine") == "mine"
     assert (await stand.store.look("k")).attempts == 1
     assert await status_of_begin(stand, lease_id="yours") == "Busy"
+    await stand.lease_over()
+    assert await begin(stand, lease_id="mine", fingerprint="f") == "mine"
+    assert await status_of_begin(stand, lease_id="mine", fingerprint="g") == "Mismatch"
+    assert (await stand.store.look("k")).attempts == 2
     assert (await stand.store.release("k", "mine")).status == "Released"
     assert await status_of_begin(stand, lease_id="mine") == "Busy"
     assert await begin(stand, lease_id="yours") == "yours"

@@ -217,6 +217,7 @@ async def test_a_crash_of_the_server_is_survived(private_postgres: PostgresServe
         assert await ids(database) == [*range(40), 100]
 
 
+@pytest.mark.slow
 async def test_a_server_that_was_away_for_long_is_found_soon_after_its_return(private_postgres: PostgresServer) -> None:
     async with with_notes(private_postgres.url) as other:
         database = PostgresDatabase(private_postgres.url, busy_timeout=1)

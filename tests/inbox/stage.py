@@ -128,8 +128,9 @@ class Stage:
             "alias": "order",
             "handler": self.handle,
             "pauses": QUICK,
+            "noticed": self.happened.noticed,
         }
-        return InboxConsumer(self.inbox, noticed=self.happened.noticed, **(chosen | given))
+        return InboxConsumer(self.inbox, **(chosen | given))
 
     @asynccontextmanager
     async def consuming(self, consumer: InboxConsumer | None = None, **given: Any) -> AsyncIterator[InboxConsumer]:

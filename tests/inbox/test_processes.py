@@ -14,7 +14,7 @@ from tests.inbox.contender import LEASE
 from tests.servers.daemon import ADMIN_KEY, Daemon, Lines, environment
 
 CONTENDERS = 4
-TURNS = 12
+TURNS = 8
 
 
 @dataclass

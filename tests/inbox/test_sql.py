@@ -163,22 +163,7 @@ async def crowded(database: Database, clock: ManualClock) -> Database:
         await database.write(work)
     for key in "abc":
         await begin(store, key)
-
-    if database.dialect == "sqlite":
-        return database
-    await _explain_ready(database)
     return database
-
-
-async def _explain_ready(database: Database) -> None:
-    from pillarbox.storage.queries import parse_queries
-
-    (analyze,) = parse_queries("-- name: analyze\nANALYZE inbox\n")
-
-    def work() -> Step[None]:
-        yield analyze()
-
-    await database.write(work)
 
 
 async def plan(database: Database, statement: Statement) -> str:

@@ -41,10 +41,10 @@ class Key:
     def begin(self, name: str, fingerprint: str | None, now: datetime) -> str:
         in_use = self.holder is not None or self.marked is not None
         other = in_use and None not in (fingerprint, self.fingerprint) and fingerprint != self.fingerprint
-        if self.holder == name and self.until is not None and self.until > now:
-            return "Acquired"
         if other:
             return "Mismatch"
+        if self.holder == name and self.until is not None and self.until > now:
+            return "Acquired"
         if self.marked is not None:
             return "Processed"
         if (self.until is not None and self.until > now) or name == self.given_up:

@@ -5,9 +5,8 @@ import pwd
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -66,5 +65,6 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        time.sleep(0.02)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
     raise ServerMissing(f"pgbouncer ended with {process.returncode}.")

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Self
@@ -85,12 +86,12 @@ class RabbitServer:
                 start_new_session=True,
             )
         (self._directory / f"{name}.pid").write_text(str(process.pid))
-        deadline = time.monotonic() + _PATIENCE
+        deadline, waiting = time.monotonic() + _PATIENCE, threading.Event()
         while not _listens(port):
             if time.monotonic() > deadline or process.poll() is not None:
                 self.stop()
                 raise RuntimeError(f"{name} did not start: {(self._directory / f'{name}.log').read_text()[-2000:]}")
-            time.sleep(_GLANCE)
+            waiting.wait(_GLANCE)
         # It outlives this worker, and the run's last act ends it by its id: nobody waits for it.
         process.returncode = 0
 

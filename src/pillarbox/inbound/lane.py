@@ -109,10 +109,15 @@ class InboundLane:
         return await self._database.read(work)
 
     async def prune(self, *, before: datetime, limit: int) -> int:
-        return (await self.prune_by_origin(lambda origin: before, limit=limit)).deleted
+        return (await self.prune_by_origin(lambda origin: before, latest=before, limit=limit)).deleted
 
-    async def prune_by_origin(self, before: Callable[[str], datetime], *, limit: int = _STRETCH) -> Pruned:
-        """Go over the next stretch of the table and delete what ended before the time that its origin's retention gives."""
+    async def prune_by_origin(
+        self, before: Callable[[str], datetime], *, latest: datetime, limit: int = _STRETCH
+    ) -> Pruned:
+        """Go over the next stretch of the table and delete what ended before the time that its origin's retention gives.
+
+        Nothing of any origin that came in after `latest` can be old enough.
+        """
         after = self._pruned_up_to
 
         def work() -> Step[tuple[list[Row], int]]:
@@ -122,8 +127,7 @@ class InboundLane:
             return rows, len(deleted)
 
         rows, deleted = await self._database.write(work)
-        # Nothing that came in after this could have ended long enough ago, so the next look begins at the oldest again.
-        reached_the_young = len(rows) < _STRETCH or instant(rows[-1][2]) >= before(rows[-1][1])
+        reached_the_young = len(rows) < _STRETCH or instant(rows[-1][2]) >= latest
         if deleted < limit:
             self._pruned_up_to = 0 if reached_the_young else rows[-1][0]
         return Pruned(deleted, more=deleted == limit or not reached_the_young)
@@ -145,8 +149,10 @@ class InboundLane:
         """Cut waits and leases that a clock which was set back has made too long."""
 
         def work() -> Step[None]:
+            horizon = now + longest_wait
             for (served_by,) in (yield queries.served()):
-                yield queries.pull_in(served_by=served_by, horizon=now + longest_wait)
+                if cut := (yield queries.pull_in(served_by=served_by, horizon=horizon)):
+                    yield queries.pull_in_rows(rows=cut, horizon=horizon)
             yield queries.cut_leases(horizon=now + lease)
 
         await self._database.write(work)
@@ -154,10 +160,11 @@ class InboundLane:
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, then take heads; where a destination is full, from the others."""
         heads: list[Row] = []
-        overdue, *found = yield from together(queries.overdue(now=now, limit=_MOST_RESCUED), *self._looks(room, now))
+        looks = self._looks(room, now)
+        overdue, *found = yield from together(queries.overdue(now=now, limit=_MOST_RESCUED), *looks)
         if overdue:
             yield from self._rescue_strands(overdue, now)
-            found = yield from together(*self._looks(room, now))
+            found = yield from together(*looks)
         room = yield from self._take_strands(found, heads, lease, room, now)
         if room.full and room.slots > 0:
             found = yield from together(*(yield from self._looks_elsewhere(room, now)))
@@ -285,7 +292,7 @@ def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
 
 
 def _has_next(settlement: Held, locked: dict[str, Locked]) -> bool:
-    """Whether anything can stand behind a delivered row: seqs are handed out without gaps."""
+    """Whether anything can stand behind a delivered row."""
     return isinstance(settlement.outcome, Delivered) and (
         settlement.row.message.seq + 1 < locked[settlement.strand.key].next_seq
     )

@@ -172,7 +172,9 @@ class Inbound:
     async def prune(self) -> Pruned:
         """Delete messages whose retention is over, a bounded number of them; answers how many and whether there may be more."""
         now = self._clock.now()
-        return await self.lane.prune_by_origin(lambda origin: now - self._policy.retention(origin))
+        return await self.lane.prune_by_origin(
+            lambda origin: now - self._policy.retention(origin), latest=now - self._policy.shortest_retention
+        )
 
     def chores(self) -> Sequence[Chore]:
         return [

@@ -28,3 +28,4 @@ class InboundPolicy:
     startup_gate: timedelta = timedelta(seconds=15)
     deaths: int = 3
     retention: Callable[[str], timedelta] = _a_week
+    shortest_retention: timedelta = timedelta(days=7)

@@ -204,6 +204,12 @@ SELECT lease_until FROM inbound_strand WHERE lease_until IS NOT NULL ORDER BY le
 -- name: pull_in
 -- A due time further away than the longest wait comes from a clock that was set: it is cut to that wait.
 UPDATE inbound_strand SET due_at = :horizon WHERE served_by = :served_by AND due_at > :horizon
+RETURNING session_id, head_seq
+
+-- name: pull_in_rows
+UPDATE inbound_queue SET next_retry_at = :horizon FROM :rows(session_id text, seq bigint)
+WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.seq
+    AND inbound_queue.next_retry_at > :horizon
 
 -- name: cut_leases
 UPDATE inbound_strand SET lease_until = :horizon WHERE lease_until > :horizon

@@ -65,10 +65,10 @@ class MemoryInbox:
                 entry.fingerprint = fingerprint
             entry.status, entry.lease_id, entry.attempts = "leased", name, entry.attempts + 1
             entry.lease_until = now + timedelta(seconds=lease)
-        if entry.status == "leased" and entry.lease_id == name:
-            return Begun("Acquired", name, entry.lease_until)
         if entry.status != "free" and differ(entry.fingerprint, fingerprint):
             return MISMATCH
+        if entry.status == "leased" and entry.lease_id == name:
+            return Begun("Acquired", name, entry.lease_until)
         return Begun("Processed", result=result_value(entry.result)) if entry.status == "processed" else BUSY
 
     async def extend(self, key: str, lease_id: str, *, lease: float) -> LeaseAnswer:

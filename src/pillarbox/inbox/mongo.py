@@ -66,10 +66,10 @@ class MongoInbox:
             upsert=True,
         )
         assert found is not None, "an upsert answers with the document it left"
-        if found["status"] == "leased" and found["lease_id"] == name:
-            return Begun("Acquired", name, _instant(found["lease_until"]))
         if found["status"] != "free" and differ(found["fingerprint"], fingerprint):
             return MISMATCH
+        if found["status"] == "leased" and found["lease_id"] == name:
+            return Begun("Acquired", name, _instant(found["lease_until"]))
         return Begun("Processed", result=result_value(found.get("result"))) if found["status"] == "processed" else BUSY
 
     async def extend(self, key: str, lease_id: str, *, lease: float) -> LeaseAnswer:

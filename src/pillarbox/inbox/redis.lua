@@ -24,8 +24,8 @@ redis.call('HSET', KEYS[1], 'last_seen', string.format('%.0f', now))
 if status ~= 'processed' then
     redis.call('PEXPIRE', KEYS[1], ARGV[5])
 end
-if status == 'leased' and lease_id == name then return {'Acquired', string.format('%.0f', lease_until)} end
 if status ~= 'free' and differs then return {'Mismatch'} end
+if status == 'leased' and lease_id == name then return {'Acquired', string.format('%.0f', lease_until)} end
 if status == 'processed' then return {'Processed', redis.call('HGET', KEYS[1], 'result') or ''} end
 return {'Busy'}
 

@@ -166,10 +166,10 @@ class SqlInbox:
 
     def _begun(self, item: _Begin, row: Row) -> Begun:
         _, status, lease_id, lease_until, fingerprint, result = row
-        if status == "leased" and lease_id == item.lease_id:
-            return Begun("Acquired", lease_id, self._clock.shown(instant(lease_until)))
         if status != "free" and differ(fingerprint, item.fingerprint):
             return MISMATCH
+        if status == "leased" and lease_id == item.lease_id:
+            return Begun("Acquired", lease_id, self._clock.shown(instant(lease_until)))
         return Begun("Processed", result=result_value(result)) if status == "processed" else BUSY
 
     def _sighting(self, row: Row, now: datetime) -> Sighting:

@@ -93,8 +93,7 @@ def _newest(database: Database) -> int:
 def _sqlite(database: SqliteDatabase) -> Iterator[Finding]:
     import apsw
 
-    from pillarbox.storage.sqlite_connection import MEMORY
-    from pillarbox.storage.sqlite_connection import connect
+    from pillarbox.storage.sqlite_connection import MEMORY, connect
 
     yield Finding("sqlite", True, f"library {apsw.sqlite_lib_version()}")
     yield _clock((time.time() - database.clock.now().timestamp()), tolerated=float("inf"))

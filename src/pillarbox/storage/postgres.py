@@ -29,6 +29,7 @@ from pillarbox.storage.postgres_watchdog import Watchdog
 T = TypeVar("T")
 
 _TRIES = 12
+_MOST_WAITING = 2000
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 # The pool doubles its pause after each failed connect: giving up early keeps it from sleeping long past a server's return.
@@ -92,6 +93,7 @@ class PostgresDatabase:
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, self._options)
         self._closed = False
+        self._waiting = 0
         self._pool.open()
 
     def _first_contact(self) -> OffsetClock:
@@ -163,7 +165,13 @@ class PostgresDatabase:
     async def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> T:
         if self._closed:
             raise Unavailable("The database is closed.")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run, work)
+        if self._waiting >= _MOST_WAITING:
+            raise DatabaseBusy("Too much waits for the database already; try again.")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, run, work)
+        finally:
+            self._waiting -= 1
 
     def _tend(self) -> None:
         with self._connection() as connection:
