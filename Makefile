@@ -24,6 +24,9 @@ dev-setup: .venv/dev.stamp ## Install what the checks and tests need
 .venv/dev.stamp: requirements/dev.txt $(SETUP)
 	@scripts/setup.sh dev
 
+.venv/bench.stamp: requirements/bench.txt .venv/dev.stamp
+	@scripts/setup.sh bench
+
 .PHONY: test
 test: dev-setup ## Run every check and every test
 	@scripts/test.sh all
@@ -42,7 +45,7 @@ format: dev-setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: dev-setup ## Measure throughput and latency on this machine
+bench: .venv/bench.stamp ## Measure throughput and latency on this machine
 	@$(BIN)/python -m bench
 
 .PHONY: lock

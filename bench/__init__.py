@@ -1,1 +1,1 @@
-"""Measurements on this machine, each beside the raw database doing the same writes in the same run."""
+"""Measurements on this machine, each beside what others make of the same database in the same run."""

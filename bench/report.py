@@ -15,18 +15,19 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measurement, and the raw database's in the same run where there is one to compare with."""
+    """One measurement, and somebody else's of the same thing in the same run where there is one to compare with."""
 
     database: str
     what: str
     value: float
     unit: str
-    raw: float | None = None
+    theirs: float | None = None
     aim: str = ""
+    whose: str = "raw driver"
 
     @property
     def ratio(self) -> float | None:
-        return None if not self.raw else self.value / self.raw
+        return None if not self.theirs else self.value / self.theirs
 
 
 @dataclass(slots=True)
@@ -37,15 +38,17 @@ class Report:
         self.figures.append(figure)
 
     def show(self) -> None:
-        table = Table(title=f"Pillarbox on {os.cpu_count()} cores, {platform.machine()}, fsync on")
-        for heading in ("database", "what", "ours", "raw", "ratio", "aim"):
-            table.add_column(heading, justify="right" if heading in ("ours", "raw", "ratio") else "left")
+        durable = "fsync on; Redis with appendonly for all alike"
+        table = Table(title=f"Pillarbox on {os.cpu_count()} cores, {platform.machine()}, {durable}")
+        for heading in ("database", "what", "ours", "theirs", "whose", "ratio", "aim"):
+            table.add_column(heading, justify="right" if heading in ("ours", "theirs", "ratio") else "left")
         for figure in self.figures:
             table.add_row(
                 figure.database,
                 figure.what,
                 f"{figure.value:,.2f} {figure.unit}" if figure.value < 100 else f"{figure.value:,.0f} {figure.unit}",
-                f"{figure.raw:,.0f} {figure.unit}" if figure.raw else "",
+                f"{figure.theirs:,.0f} {figure.unit}" if figure.theirs else "",
+                figure.whose if figure.theirs else "",
                 f"{figure.ratio:.2f}" if figure.ratio is not None else "",
                 figure.aim,
             )

@@ -5,8 +5,9 @@ cd "$(dirname "$0")/.."
 
 compile() {
     .venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-        --no-header --no-annotate --no-emit-index-url pyproject.toml "$@"
+        --no-header --no-annotate --no-emit-index-url "$@"
 }
 
-compile --output-file requirements/run.txt
-compile --constraint requirements/run.txt --all-extras --group dev --output-file requirements/dev.txt
+compile pyproject.toml --output-file requirements/run.txt
+compile pyproject.toml --constraint requirements/run.txt --all-extras --group dev --output-file requirements/dev.txt
+compile --constraint requirements/dev.txt --group bench --output-file requirements/bench.txt

@@ -148,7 +148,9 @@ def _walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Comman
 
 
 def _context(command: click.Command, name: str) -> click.Context:
-    return click.Context(command, info_name=name, terminal_width=100, max_content_width=100)
+    return click.Context(
+        command, info_name=name, terminal_width=100, max_content_width=100, **dict(cli.context_settings)
+    )
 
 
 def _taken(operation: Mapping[str, Any], document: Mapping[str, Any]) -> str:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv with the pinned requirements and this package: setup.sh run|dev
+# Makes .venv with the pinned requirements and this package: setup.sh run|dev|bench
 set -eu
 cd "$(dirname "$0")/.."
 which=$1
@@ -50,4 +50,4 @@ install --require-hashes -r "requirements/$which.txt"
 install --no-deps --editable .
 
 touch .venv/run.stamp
-[ "$which" != dev ] || touch .venv/dev.stamp
+[ "$which" = run ] || touch ".venv/$which.stamp"

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from pillarbox.errors import PillarboxError, SessionClosed
+from pillarbox.errors import PillarboxError, SessionClosed, Unavailable
 from pillarbox.inbound import InboundMessage
 from pillarbox.inbound_queue import (
     InboundQueueManager,
@@ -116,3 +117,22 @@ async def test_a_forced_replacement_stops_the_workers_of_the_old_one(
     await desk.expect("for the new one")
     assert taken == []
     await second.shutdown()
+
+
+async def test_a_start_that_failed_can_be_tried_again(desk: Desk, tmp_path: Path, settings: Settings) -> None:
+    folder = tmp_path / "not there yet"
+    manager = InboundQueueManager(desk.deliver, database=f"sqlite:///{folder}/a.db", settings=settings)
+    with pytest.raises(Unavailable):
+        await manager.startup()
+    folder.mkdir()
+    await manager.startup()
+    await manager.shutdown()
+
+
+async def test_who_waits_for_the_opening_hears_of_a_shutdown(manager: InboundQueueManager) -> None:
+    enqueueing = asyncio.create_task(manager.enqueue(session_id="s1", origin="terminal", content="x"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await manager.shutdown()
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(enqueueing, 10)

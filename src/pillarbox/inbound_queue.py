@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pillarbox.box import Pillarbox
-from pillarbox.errors import NotFound, PillarboxError, SessionExists
+from pillarbox.errors import NotFound, PillarboxError, SessionExists, Unavailable
 from pillarbox.inbound import InboundMessage
 from pillarbox.settings import Settings
 
@@ -79,7 +79,14 @@ class InboundQueueManager:
         except Exception as error:
             if opened.done():
                 raise
+            # The next call tries again: the database may be back by then.
+            self._opened = None
             opened.set_exception(error)
+        finally:
+            if not opened.done():
+                opened.set_exception(Unavailable("The inbound queue manager was shut down; start a new one."))
+                # Marks it as seen: there may be nobody who waits for it.
+                opened.exception()
 
     async def _deliver(self, message: InboundMessage) -> None:
         await self._deliver_fn(message)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
+_ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ def is_dead(name: str) -> bool:
     parts, machine = place.split("."), _machine()
     if machine is None or parts[:2] != [machine.boot, machine.namespace] or len(parts) != 4:
         return False
-    return _started(int(parts[2])) != parts[3]
+    pid = int(parts[2])
+    started = _started(pid)
+    return started != parts[3] if started is not None else not _may_be_alive(pid)
 
 
 @cache
@@ -47,9 +50,20 @@ def _machine() -> _Machine | None:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, in ticks since the boot; None when there is none with that pid."""
+    """When a process started, in ticks since the boot; `ended` for a zombie, None when there is none to be seen."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in "ZX" else fields[19]
+    return _ENDED if fields[0] in "ZX" else fields[19]
+
+
+def _may_be_alive(pid: int) -> bool:
+    """Whether a pid that /proc does not show is taken all the same: hidepid and ProtectProc hide other users' processes."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -33,28 +33,44 @@ def check_name(field: str, value: str, *, most: int) -> str:
 
 def check_json(field: str, value: object) -> None:
     """A JSON value of which every string can be stored, nested no deeper than can be read back."""
-    for path, item, depth in _walk(field, value):
-        if depth > _DEEPEST:
+    for item, where in _walk(value):
+        if len(where) > _DEEPEST:
             raise InvalidInput(field, f"must not be nested deeper than {_DEEPEST} levels.")
         if isinstance(item, str) and _UNSTORABLE.search(item):
-            raise InvalidInput(path, "must not contain NUL or unpaired surrogates.")
+            raise InvalidInput(_path(field, where), "must not contain NUL or unpaired surrogates.")
         if isinstance(item, int) and not -(2**63) <= item < 2**64:
-            raise InvalidInput(path, "must be a number of at most 64 bits.")
+            raise InvalidInput(_path(field, where), "must be a number of at most 64 bits.")
 
 
-def _walk(field: str, value: object) -> Iterator[tuple[str, object, int]]:
-    waiting: list[tuple[str, object, int]] = [(field, value, 0)]
-    while waiting:
-        path, item, depth = waiting.pop()
-        yield path, item, depth
-        if depth > _DEEPEST:
-            return
-        if isinstance(item, dict):
-            for key, inner in item.items():
-                yield f"{path}.{printable(key)}", key, depth + 1
-                waiting.append((f"{path}.{printable(key)}", inner, depth + 1))
-        elif isinstance(item, list | tuple):
-            waiting.extend((f"{path}.{index}", inner, depth + 1) for index, inner in enumerate(item))
+def _walk(value: object) -> Iterator[tuple[object, list[object]]]:
+    """Every item, keys included, and the steps to it in one list that is used again, so that a wide value costs nothing."""
+    where: list[object] = []
+    yield value, where
+    inside = [_steps(value)]
+    while inside:
+        for step, item in inside[-1]:
+            where.append(step)
+            if isinstance(step, str):
+                yield step, where
+            yield item, where
+            if isinstance(item, dict | list | tuple):
+                inside.append(_steps(item))
+                break
+            where.pop()
+        else:
+            inside.pop()
+            if where:
+                where.pop()
+
+
+def _steps(value: object) -> Iterator[tuple[object, object]]:
+    if isinstance(value, dict):
+        return iter(value.items())
+    return iter(enumerate(value)) if isinstance(value, list | tuple) else iter(())
+
+
+def _path(field: str, where: list[object]) -> str:
+    return ".".join([field, *map(printable, where)])
 
 
 def printable(text: object, most: int = 80) -> str:

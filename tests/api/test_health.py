@@ -5,9 +5,8 @@ import apsw
 import psycopg
 import pytest
 
-from pillarbox.api.app import create_app
 from pillarbox.api.answers import Answer
-from pillarbox.api.app import Api
+from pillarbox.api.app import Api, create_app
 from pillarbox.api.call import Call, Endpoint
 from pillarbox.box import Pillarbox
 from pillarbox.settings import load_settings

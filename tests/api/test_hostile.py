@@ -56,6 +56,7 @@ BAD_FIELDS: list[tuple[bytes, str]] = [
     (message(session_id="s" * 201), "session_id"),
     (message(origin=""), "origin"),
     (message(origin=LONG), "origin"),
+    (b'{"session_id":"s1","origin":"test"}', "content"),
     (message(content=None), "content"),
     (message(content={}), "content"),
     (message(content="\0"), "content"),

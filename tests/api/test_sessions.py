@@ -30,6 +30,12 @@ async def test_a_session_gets_an_id_when_it_has_none(client: Client) -> None:
     assert first != second
 
 
+async def test_a_node_has_a_name(client: Client) -> None:
+    for node in ("", "a\nb"):
+        reply = await client.post("/v1/sessions", {"target": HTTP, "node": node})
+        assert (reply.status, reply.fields) == (422, ["node"])
+
+
 async def test_an_id_is_taken_once(client: Client, session: str) -> None:
     reply = await client.post("/v1/sessions", {"session_id": session, "target": HTTP})
     assert (reply.status, reply.reason) == (409, "session-exists")

@@ -88,7 +88,10 @@ def test_closing_a_session_counts_what_expired(run: Run, ask: Ask) -> None:
         run("inbound", "post", "s1", text)
     assert ask("sessions", "close", "s1") == {"expired": 2}
     assert run("sessions", "close", "s1").stdout == "closed; 0 messages expired\n"
-    assert [item["session_id"] for item in ask("sessions", "list", "--status", "closed")["items"]] == ["s1"]
+    run("sessions", "open", "s2", "--url", URL)
+    run("inbound", "post", "s2", "one")
+    assert run("sessions", "close", "s2").stdout == "closed; 1 message expired\n"
+    assert [item["session_id"] for item in ask("sessions", "list", "--status", "closed")["items"]] == ["s1", "s2"]
 
 
 def test_long_lists_go_on_with_a_cursor(run: Run, ask: Ask) -> None:

@@ -614,10 +614,26 @@ async def test_each_origin_is_kept_for_its_own_time(node: Node) -> None:
     await node.sessions.close("s")
     node.clock.advance(3600)
     pruned = await node.lane.prune_by_origin(
-        lambda origin: node.now - timedelta(days=1 if origin == "telegram" else 0), limit=100
+        lambda origin: node.now - timedelta(days=1 if origin == "telegram" else 0), latest=node.now, limit=100
     )
     assert pruned.deleted == 3
     assert {message.origin for message in await node.inbound.list(session_id="s")} == {"telegram"}
+
+
+async def test_an_origin_that_is_kept_long_does_not_keep_the_others(node: Node) -> None:
+    await node.open("s")
+    await asyncio.gather(*(node.put("s", origin="whatsapp") for _ in range(1200)))
+    await asyncio.gather(*(node.put("s", origin="chat") for _ in range(10)))
+    await node.sessions.close("s")
+    node.clock.advance(2 * 86400)
+    deleted, more = 0, True
+    while more:
+        pruned = await node.lane.prune_by_origin(
+            lambda origin: node.now - timedelta(days=30 if origin == "whatsapp" else 1),
+            latest=node.now - timedelta(days=1),
+        )
+        deleted, more = deleted + pruned.deleted, pruned.more
+    assert deleted == 10
 
 
 async def test_a_pruned_source_id_can_be_used_again(node: Node) -> None:

@@ -287,3 +287,45 @@ def test_what_a_destination_raises_is_told_apart_from_our_own_limit() -> None:
         }
 
     run_virtually(main())
+
+
+def test_a_run_that_was_cancelled_can_be_followed_by_another() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        drain = drain_of(lane, at_once)
+        first = asyncio.create_task(drain.run(grace=0, renewing=nullcontext))
+        await asyncio.sleep(5)
+        first.cancel()
+        await asyncio.wait([first])
+        lane.waiting.append(strand("a", 2))
+        async with running(drain) as second:
+            await asyncio.sleep(5)
+            assert not second.done()
+        assert [settlement.row.id for settlement in lane.settled] == [1, 2]
+
+    run_virtually(main())
+
+
+def test_a_delivery_that_does_not_stop_keeps_nobody_elses_from_being_given_back() -> None:
+    stubborn = {1}
+
+    async def deliver(row: Row) -> Outcome:
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if row.id not in stubborn:
+                    raise
+
+    async def main() -> None:
+        lane = ScriptedLane(strand("stubborn", 1), strand("polite", 2))
+        drain = drain_of(lane, deliver)
+        run = asyncio.create_task(drain.run(grace=0.1, renewing=nullcontext))
+        await asyncio.sleep(5)
+        drain.stop()
+        await asyncio.sleep(1.5)
+        assert [settlement.row.id for settlement in lane.settled] == [2]
+        await run
+        stubborn.clear()
+
+    run_virtually(main())

@@ -107,7 +107,9 @@ def test_variables_that_are_no_settings_are_left_alone(name: str) -> None:
         ("PILLARBOX_http__port", ""),
         ("PILLARBOX_HTTP__PORT__X", "did you mean PILLARBOX_HTTP__PORT?"),
         ("PILLARBOX_", ""),
-        ("PILLARBOX_DATABASES", ""),
+        ("PILLARBOX_DATABASES", "did you mean PILLARBOX_DATABASE?"),
+        ("PILLARBOX_PORT", "did you mean PILLARBOX_HTTP__PORT?"),
+        ("PILLARBOX_FROB", "; remove it."),
     ],
 )
 def test_an_unknown_variable_is_named_with_the_nearest_setting_and_without_its_value(

@@ -88,6 +88,8 @@ def bind(host: str, port: int) -> socket.socket:
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        raise Unavailable(f"Cannot listen on {host} port {port}: {error.strerror}; choose another port.") from error
+        raise Unavailable(
+            f"Cannot listen on {host} port {port}: {error.strerror}; choose another port, as with --port."
+        ) from error
     listening.setblocking(False)
     return listening

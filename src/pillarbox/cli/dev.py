@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from pillarbox.cli.options import Command, Options
+from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import show_json
 from pillarbox.cli.running import keep_running, run_process
 from pillarbox.cli.serve import configured_admin_key
@@ -32,7 +32,7 @@ _AWAY = {"kind": "http", "url": "http://127.0.0.1:9/"}
 
 
 @click.command(cls=Command)
-@click.option("--port", type=click.IntRange(0, 65_535), help="The port, the first free one from 8025 unless given.")
+@click.option("--port", type=Whole(0, 65_535), help="The port, the first free one from 8025 unless given.")
 @click.pass_obj
 def dev(options: Options, port: int | None) -> None:
     """Run everything in one process on SQLite, with demo data; nothing leaves this machine."""
@@ -83,7 +83,7 @@ def _announce(address: str, admin_key: str, commands: list[str], options: Option
     click.echo("Pillarbox is running, and nothing leaves this machine. Ctrl-C stops it.\n")
     click.echo(address)
     click.echo(f"\nadmin key for the HTTP API, good while this runs: {admin_key}")
-    click.echo("\nTry these in another terminal:\n")
+    click.echo("\nTry these in another terminal, in this folder:\n")
     for command in commands:
         click.echo(f"  {command}")
     click.echo()

@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from pillarbox.cli.asking import ask
-from pillarbox.cli.options import Group, Options
+from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import brief, read_json, show_fields, show_json, show_more, show_table, until, when
 from pillarbox.errors import InvalidInput
 
 _INBOUND, _MESSAGE = "/v1/inbound", "/v1/inbound/{id}"
 _STATUSES = click.Choice(["pending", "processing", "delivered", "failed", "expired"])
 _MESSAGE_TYPES = click.Choice(["text", "voice", "file"])
-_ID = click.IntRange(0, 2**63 - 1)
+_ID = Whole(0, 2**63 - 1)
 
 
 @click.group(cls=Group)
@@ -36,7 +36,7 @@ def inbound() -> None:
 @click.option("--actor-avatar-url")
 @click.pass_obj
 def post(options: Options, /, text: str, payload: str | None, **fields: str | None) -> None:
-    """Hand in a message and print its id; it is on disk when this returns. TEXT - is read from stdin."""
+    """Hand in a message and print its id; it is on disk when this returns. With - for TEXT it is read from stdin."""
     content = _standard_input() if text == "-" else text
     given = {**fields, "content": content, "payload": read_json("payload", payload)}
     enqueued = ask(options, "POST", _INBOUND, fields=given)
@@ -50,7 +50,7 @@ def post(options: Options, /, text: str, payload: str | None, **fields: str | No
 @inbound.command("list")
 @click.option("--session", "session_id", help="Only those of this session.")
 @click.option("--status", type=_STATUSES, help="Only those in this state.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")
 @click.pass_obj
 def list_messages(options: Options, /, **fields: object) -> None:
@@ -58,7 +58,7 @@ def list_messages(options: Options, /, **fields: object) -> None:
     page = ask(options, "GET", _INBOUND, fields=fields)
     if options.json:
         return show_json(page)
-    columns = ["message", "session", "seq", "status", "attempts", "next", "error", "content"]
+    columns = ["message", "session", "seq", "status", "attempts", "when", "error", "content"]
     show_table(columns, map(_row, page["items"]), empty="There are no messages.")
     show_more(page)
 
@@ -92,7 +92,7 @@ def _act(options: Options, message_id: int, verb: str) -> None:
     message = ask(options, "POST", f"{_MESSAGE}/{verb}", named={"id": str(message_id)})
     if options.json:
         return show_json(message)
-    click.echo(f"message {message['id']} is {message['status']}")
+    click.echo(f"message {message['id']} is {'due now' if message['status'] == 'failed' else message['status']}")
 
 
 def _row(message: dict[str, Any]) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pillarbox.cli.asking import ask
-from pillarbox.cli.options import Group, Options
+from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import show_json, show_more, show_table, when
 
 _KEYS = "/v1/keys"
@@ -32,7 +32,7 @@ def create(options: Options, tenant: str | None, name: str | None) -> None:
 
 
 @keys.command("list")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")
 @click.pass_obj
 def list_keys(options: Options, limit: int, cursor: str | None) -> None:

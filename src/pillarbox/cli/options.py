@@ -62,6 +62,12 @@ class Group(click.Group):
         self.params += common_options()
 
 
+class Whole(click.IntRange):
+    """A whole number within bounds, called what people call it."""
+
+    name = "integer"
+
+
 def common_options() -> list[click.Parameter]:
     """Made anew for each command; whichever is given stands, the one nearest to the end first."""
     return [

@@ -15,6 +15,7 @@ from pillarbox.text import printable
 
 _WHOLE = 100_000_000
 _BRIEF = 80
+_NARROW = 10
 # JSON escapes C0 by itself; these are left as they are and still move a terminal.
 _RAW_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029]")
 
@@ -79,7 +80,9 @@ def read_json(field: str, text: str | None) -> object:
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):
-        raise InvalidInput(field, 'must be JSON; quote it for the shell, as in \'{"kind": "http"}\'.') from None
+        raise InvalidInput(
+            field, 'must be JSON; put it in single quotes for the shell, as in \'{"name": "value"}\'.'
+        ) from None
 
 
 def _text(value: object) -> str:
@@ -98,9 +101,10 @@ def _show_rich(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column, *cells in zip(columns, *texts, strict=True):
+        # Where there is too little room, long texts fold; ids, numbers and states stay whole.
+        table.add_column(column, overflow="fold", no_wrap=max(map(len, (column, *cells))) <= _NARROW)
     for row in texts:
         table.add_row(*map(Text, row))
     Console(highlight=False, markup=False, emoji=False).print(table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pillarbox.cli.options import Command, Options
+from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import show_json
 from pillarbox.cli.running import keep_running, run_process
 from pillarbox.errors import InvalidInput
@@ -22,7 +22,7 @@ _no_migrate = click.option("--no-migrate", is_flag=True, help="Leave the schema 
 
 @click.command(cls=Command)
 @click.option("--host", help="The address to listen on, 127.0.0.1 unless set.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="The port, 8025 unless set; 0 takes a free one.")
+@click.option("--port", type=Whole(0, 65_535), help="The port, 8025 unless set; 0 takes a free one.")
 @_node
 @click.option("--no-workers", is_flag=True, help="Serve the API and deliver nothing.")
 @_no_migrate

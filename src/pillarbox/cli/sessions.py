@@ -7,7 +7,7 @@ import shlex
 import click
 
 from pillarbox.cli.asking import ask
-from pillarbox.cli.options import Group, Options
+from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import read_json, show_fields, show_json, show_more, show_table, when
 from pillarbox.errors import InvalidInput
 
@@ -22,7 +22,7 @@ def sessions() -> None:
 
 @sessions.command("list")
 @click.option("--status", "lifecycle_status", type=_LIFECYCLES, help="Only those in this state.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")
 @click.pass_obj
 def list_sessions(options: Options, lifecycle_status: str | None, limit: int, cursor: str | None) -> None:
@@ -89,7 +89,7 @@ def close_session(options: Options, session_id: str) -> None:
     closed = ask(options, "POST", f"{_SESSION}/close", named={"session_id": session_id})
     if options.json:
         return show_json(closed)
-    click.echo(f"closed; {closed['expired']} messages expired")
+    click.echo(f"closed; {closed['expired']} {'message' if closed['expired'] == 1 else 'messages'} expired")
 
 
 def _target(*, target: str | None, url: str | None, command: str | None) -> object:

@@ -28,7 +28,8 @@ log = logger(__name__)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _LOOK_AGAIN = 1.0
-_LAST_WAIT = 5.0
+# What lands soon is settled before the stubborn are waited for: the process may not live so long.
+_LAST_WAITS = (1.0, 4.0)
 
 Renewing = Callable[[], AbstractContextManager[None]]
 _SHORTEST_REST = 0.01
@@ -121,6 +122,8 @@ class Drain(Generic[RowT]):
                 await self._let_land(grace)
         finally:
             await self._give_back()
+            # A later run is not stopped by what stopped this one.
+            self._stopping = self._hurried = False
 
     def stop(self) -> None:
         """Claim no more; from the loop's own thread."""
@@ -294,11 +297,15 @@ class Drain(Generic[RowT]):
     async def _give_back(self) -> None:
         for flight in self._flights.values():
             flight.call_off()
-        await self._landed(at_most=_LAST_WAIT)
+        for seconds in _LAST_WAITS:
+            await self._landed(at_most=seconds)
+            await self._settle_last()
         for flight in self._flights.values():
             log.warning(
                 "a delivery does not stop; its lease will end", key=flight.strand.key, token=flight.strand.token
             )
+
+    async def _settle_last(self) -> None:
         settlements, self._finished = self._finished, []
         if settlements:
             try:

@@ -13,12 +13,14 @@ from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
 from pillarbox.storage import Database, Row, Statement, Step, instant, together
+from pillarbox.text import printable
 
 _MOST_RESCUED = 500
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
 _STRETCH = 1000
 _EXCERPT = 200
+_LONGEST_ERROR = 1000
 
 Held = Settlement[Parcel]
 
@@ -267,7 +269,7 @@ class InboundLane:
         lost = []
         for settlement in settlements:
             if isinstance(settlement.outcome, Failed) and not await self._database.write(
-                partial(self._fail, settlement, settlement.outcome.error, now)
+                partial(self._fail, settlement, _storable(settlement.outcome.error), now)
             ):
                 lost.append(settlement)
         return lost
@@ -304,12 +306,18 @@ def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
         case Delivered():
             return row_id, token, "delivered", now, None, None, 0
         case Retry():
-            return row_id, token, "failed", None, outcome.at, outcome.error, 0 if outcome.counts else 1
+            return row_id, token, "failed", None, outcome.at, _storable(outcome.error), 0 if outcome.counts else 1
         case Skipped():
             status = "failed" if settlement.row.attempt_count > 1 else "pending"
-            return row_id, token, status, None, outcome.at, outcome.reason or settlement.row.message.last_error, 1
+            reason = _storable(outcome.reason) or settlement.row.message.last_error
+            return row_id, token, status, None, outcome.at, reason, 1
         case Failed():
             raise AssertionError("a failed message closes its session instead")
+
+
+def _storable(error: str) -> str:
+    """An error's text as every database takes it: a callable may raise anything, NUL and unpaired surrogates included."""
+    return printable(error, _LONGEST_ERROR)
 
 
 def _settled_strand(settlement: Held, heads: dict[str, int | None], now: datetime) -> tuple[object, ...]:

@@ -21,7 +21,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     session_id: str
     origin: str
-    content: str = ""
+    content: str
     message_type: MessageType = "text"
     payload: Any = None
     actor_id: str | None = None

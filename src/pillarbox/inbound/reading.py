@@ -19,7 +19,7 @@ Shown = Callable[[datetime], datetime]
 def get(message_id: int) -> Step[InboundMessage]:
     rows = yield queries.get(id=message_id)
     if not rows:
-        raise NotFound(f"There is no message {message_id}.")
+        raise NotFound(f"There is no message {message_id}; check its id, or it ended and its retention is over.")
     return message_from(rows[0])
 
 

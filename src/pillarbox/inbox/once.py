@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
@@ -57,13 +58,16 @@ class Once:
         self._owner = owner
         self._fingerprint = fingerprint
         self._held: _Held | None = None
+        self._lease_id = uuid.uuid4().hex
 
     async def __aenter__(self) -> First:
+        """Begin; after an answer that was lost, entering again takes up the very lease it may have got."""
         self._held = None
         began = asyncio.get_running_loop().time()
         begun = await self._inbox.try_begin(
-            self._key, lease=self._asked, owner=self._owner, fingerprint=self._fingerprint
+            self._key, lease=self._asked, owner=self._owner, fingerprint=self._fingerprint, lease_id=self._lease_id
         )
+        self._lease_id = uuid.uuid4().hex
         self._first = First(begun)
         if begun.lease_id is not None:
             self._held = _Held(self._inbox, self._key, begun.lease_id, asked=self._asked, length=self._length)

@@ -22,8 +22,8 @@ class InboxStore(Protocol):
       `Released` until somebody else begins, `try_begin` answers `Acquired` again while that lease is held, and never
       takes a lease again that it has given up.
     - A `fingerprint` names what the key stands for, such as the digest of a request's body. While the key is leased, in
-      time or not, or processed, another fingerprint is a `Mismatch`, whoever asks; one that was not given is not compared. A key that was
-      released takes whatever comes next.
+      time or not, or processed, another fingerprint is a `Mismatch`, whoever asks; one that was not given is not
+      compared. A key that was released takes whatever comes next.
 
     Arguments are checked by the door, `Inbox`; a store may be given any text without NUL and unpaired surrogates.
     """

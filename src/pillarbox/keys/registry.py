@@ -74,7 +74,7 @@ class Keys:
             return bool((yield _queries.revoke(key_id=key_id, now=now)))
 
         if not await self._database.write(work):
-            raise NotFound(f"There is no key {printable(key_id)}.")
+            raise NotFound(f"There is no key {printable(key_id)}; list the keys to see their ids.")
         self._revocations += 1
         self._remembered.clear()
 

@@ -195,7 +195,7 @@ class Sessions:
 
 
 def unknown_session(session_id: str) -> NotFound:
-    return NotFound(f"There is no session {printable(session_id)}; open it first.")
+    return NotFound(f"There is no session {printable(session_id)}; check its id, or open it first.")
 
 
 def closed_session(session_id: str) -> SessionClosed:
@@ -205,7 +205,9 @@ def closed_session(session_id: str) -> SessionClosed:
 def check_session(session: Session) -> None:
     """Refuse what could not be stored or shown."""
     check_name("session_id", session.session_id, most=LONGEST_ID)
-    for field, most in (("title", 1000), ("node", 100), ("agent", 100), ("native_session_id", 255)):
+    if session.node is not None:
+        check_name("node", session.node, most=100)
+    for field, most in (("title", 1000), ("agent", 100), ("native_session_id", 255)):
         if (value := getattr(session, field)) is not None:
             check_text(field, value, most=most)
     if session.lifecycle_status not in LIFECYCLES:

@@ -61,7 +61,9 @@ def _read(file: File) -> dict[str, Any]:
         with file.open("rb") as stream:
             return tomllib.load(stream)
     except OSError as error:
-        raise SettingsError(f"The settings file {file} cannot be read: {error.strerror}.") from error
+        raise SettingsError(
+            f"The settings file {file} cannot be read: {error.strerror}; check its path and mode."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"The settings file {file} is not TOML: {error}.") from error
 
@@ -83,7 +85,7 @@ def _from_variable(variable: str, text: str) -> Iterator[Given]:
     path = tuple(variable.removeprefix(_PREFIX).lower().split("__"))
     kind = kind_of(path)
     if kind is None or len(path) == 1 or variable != variable.upper():
-        raise SettingsError(f"{variable} is not a setting{_nearest(variable, map(_variable, _known_paths()))}")
+        raise SettingsError(f"{variable} is not a setting{_nearest_variable(variable)}")
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise SettingsError(f"{variable} is not UTF-8 text.")
     if not is_composite(kind):
@@ -138,8 +140,11 @@ def _known_paths() -> Iterator[Path]:
     return (path for path, _ in known_settings())
 
 
-def _variable(path: Path) -> str:
-    return _PREFIX + "__".join(path).upper()
+def _nearest_variable(variable: str) -> str:
+    # Without the prefix: it makes any two variables look alike.
+    known = [*("__".join(path).upper() for path in _known_paths()), "DATABASE", "ADMIN_KEY"]
+    near = get_close_matches(variable.removeprefix(_PREFIX), known, n=1, cutoff=0.5)
+    return f"; did you mean {_PREFIX}{near[0]}?" if near else "; remove it."
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

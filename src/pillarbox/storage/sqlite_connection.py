@@ -97,7 +97,7 @@ def translated(error: apsw.Error, path: str = "the database file") -> Exception:
             return Unavailable("The database cannot be written; check the owner and mode of the file and its folder.")
         case apsw.CorruptError() | apsw.NotADBError():
             return Unavailable(
-                "The file is not an intact SQLite database; run `pillarbox doctor` and restore a backup."
+                f"Cannot use {path}: it is not an intact SQLite database; check that it is the right file, or restore a backup."
             )
         case apsw.IOError():
             return Unavailable("The disk answered with an I/O error; check it and restart.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import assert_never
+from typing import assert_never, get_args
 
 from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Outcome
@@ -24,6 +24,7 @@ from pillarbox.inbound.targets.placement import (
 from pillarbox.text import check_name
 
 Deliver = Callable[[InboundMessage], Awaitable[Outcome | None]]
+_OUTCOMES = get_args(Outcome)
 
 
 class Targets:
@@ -48,7 +49,10 @@ class Targets:
         return [ANY_NODE, f"node:{self.node}", *(f"python:{name}" for name in self._callables)]
 
     def kind(self, parcel: Parcel) -> str:
-        return self._read(parcel.target).kind
+        try:
+            return self._read(parcel.target).kind
+        except InvalidInput:
+            return "unknown"
 
     async def deliver(self, parcel: Parcel) -> Outcome:
         spec = self._read(parcel.target)
@@ -58,7 +62,9 @@ class Targets:
             case CommandTarget():
                 return await deliver_command(spec, parcel.message, node=self.node, clock=self._clock)
             case PythonTarget():
-                return await self._callables[spec.name](parcel.message) or Delivered()
+                outcome = await self._callables[spec.name](parcel.message)
+                # Whatever else it answers, it did not raise.
+                return outcome if isinstance(outcome, _OUTCOMES) else Delivered()
             case _:
                 assert_never(spec)
 
