@@ -28,7 +28,7 @@ from pillarbox.telemetry import Metrics
 
 __all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "open_database", "sqlite_path"]
 
-_TEND_EVERY = 60.0
+_TEND_EVERY = 10.0
 _CLEAN_AT_ONCE = 500
 DEFAULT_DATABASE = "sqlite:///pillarbox.db"
 

@@ -37,7 +37,7 @@ def wall() -> datetime:
 
 
 class OffsetClock:
-    """A steady counter plus an offset, which may be moved forward but never back."""
+    """A steady counter plus an offset; small corrections never make it go back."""
 
     def __init__(
         self, *, counter: Callable[[], float], offset: float, wall: Callable[[], datetime] | None = None
@@ -68,9 +68,24 @@ class OffsetClock:
         skew = self._wall() - self.now()
         return skew if abs(skew) >= timedelta(seconds=1) else timedelta(0)
 
+    @property
+    def offset(self) -> float:
+        return self._offset
+
     def follow(self, offset: float) -> None:
         """Take a newer measurement of the offset."""
         self._offset = offset
+
+    def jump(self, offset: float) -> None:
+        """Go over to a timeline that others have agreed on, even if it lies behind."""
+        with self._guard:
+            self._offset = offset
+            self._latest = EPOCH
+
+
+def uptime() -> float:
+    """Seconds that go on while the machine sleeps, and that nobody can set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def system_clock() -> OffsetClock:

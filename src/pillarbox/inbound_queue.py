@@ -57,6 +57,7 @@ class InboundQueueManager:
         self.abandon()
         if self._life is not None:
             await asyncio.wait([self._life])
+        self._life, self._opened, self._working = None, None, asyncio.Event()
 
     def abandon(self) -> None:
         """Stop delivering without waiting for the end of it."""

@@ -69,6 +69,9 @@ class ScriptedLane:
     def held(self, strands: Sequence[Strand[Row]]) -> Sequence[Strand[Row]]:
         return strands
 
+    async def held_by(self, lease: Lease) -> Sequence[Strand[Row]]:
+        return []
+
     async def release(self, strands: Sequence[Strand[Row]], *, now: datetime) -> None:
         raise AssertionError("not used")
 

@@ -100,8 +100,12 @@ class StoreLane:
         self._fail_by("store", self._world.rates.store, Unavailable("cut after"))
         return kept
 
+    async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
+        return await self._call(lambda: self._world.table.strands_of(lease.holder))
+
     async def release(self, strands: Sequence[Strand[Parcel]], *, now: datetime) -> None:
-        raise AssertionError("the drain gives back by settling")
+        await self._call(lambda: self._world.table.release(strands, now=now))
+        self._world.ring_all()
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         return await self._call(self._world.table.next_due)

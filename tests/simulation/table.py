@@ -99,6 +99,19 @@ class Table:
     def held_by(self, holder: str) -> list[str]:
         return [key for key, state in self.strands.items() if state.holder == holder]
 
+    def strands_of(self, holder: str) -> list[Strand[Parcel]]:
+        return [self._held_strand(key) for key in self.held_by(holder)]
+
+    def release(self, strands: Sequence[Strand[Parcel]], *, now: datetime) -> None:
+        for strand in strands:
+            self._settle(Settlement(strand, strand.rows[0], Skipped("", at=now)), now)
+
+    def _held_strand(self, key: str) -> Strand[Parcel]:
+        state = self.strands[key]
+        held = (row for row in state.rows if row.status == "held")
+        parcels = (Parcel(f"{key}/{row.seq}", key, row.seq, state.token, row.attempt_count) for row in held)
+        return Strand(key, state.destination, state.token, tuple(parcels))
+
     def _holds(self, strand: Strand[Parcel]) -> bool:
         state = self.strands[strand.key]
         return state.lease_until is not None and state.token == strand.token

@@ -79,6 +79,7 @@ class Drain(Generic[RowT]):
         self._looked = clock.now()
         self._stopping = False
         self._hurried = False
+        self._unsure = False
         self._pause = _FIRST_PAUSE
         self.renewal: Renewal[RowT] = Renewal(self._renew, lane.held, lease, clock)
 
@@ -152,8 +153,11 @@ class Drain(Generic[RowT]):
         if not settlements and room.slots <= 0:
             return
         try:
+            if self._unsure:
+                await self._give_back_orphans(settlements)
             turn = await self._exchange(settlements, room)
         except Exception as error:
+            self._unsure = True
             await self._recover(settlements, error)
             return
         except asyncio.CancelledError:
@@ -176,6 +180,15 @@ class Drain(Generic[RowT]):
             return turn
         finally:
             self._dropped = None
+
+    async def _give_back_orphans(self, settlements: Sequence[Settlement[RowT]]) -> None:
+        """A turn whose answer was lost may have claimed what nobody delivers now: others need not wait for its lease."""
+        held = await self._lane.held_by(self._lease)
+        known = {(flight.strand.key, flight.strand.token) for flight in self._flights.values()}
+        known |= {(each.strand.key, each.strand.token) for each in (*settlements, *self._finished)}
+        if orphans := [strand for strand in held if (strand.key, strand.token) not in known]:
+            await self._lane.release(orphans, now=self._clock.now())
+        self._unsure = False
 
     async def _recover(self, settlements: list[Settlement[RowT]], error: Exception) -> None:
         """Keep what is not settled yet and try again after a pause; a settlement that is the trouble is let go."""

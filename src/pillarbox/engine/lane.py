@@ -44,6 +44,9 @@ class Lane(Protocol[RowT]):
     def held(self, strands: Sequence[Strand[RowT]]) -> Sequence[Strand[RowT]]:
         """Those of the strands that are still held under their token, without changing anything; may block."""
 
+    async def held_by(self, lease: Lease) -> Sequence[Strand[RowT]]:
+        """Everything that the lease's holder holds, whether or not it knows: the answer to a claim may have been lost."""
+
     async def release(self, strands: Sequence[Strand[RowT]], *, now: datetime) -> None:
         """Give back what was not begun, and the attempt with it."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
-from pillarbox.inbound import strands
+from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
@@ -18,7 +18,6 @@ from pillarbox.text import printable
 _MOST_RESCUED = 500
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
-_STRETCH = 1000
 _EXCERPT = 200
 _LONGEST_ERROR = 1000
 
@@ -33,14 +32,6 @@ class Rescue:
     later: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """How many rows one look deleted, and whether the next may find more."""
-
-    deleted: int
-    more: bool
-
-
 class InboundLane:
     """Claims heads of sessions; one in flight for each session; every later write is fenced by the session's token."""
 
@@ -50,11 +41,13 @@ class InboundLane:
         *,
         serves: Callable[[], Sequence[str]],
         rescue: Rescue,
+        gate: timedelta,
         sessions: Sessions,
     ) -> None:
         self._database = database
         self._serves = serves
         self._rescue = rescue
+        self._gate = gate
         self._sessions = sessions
         self._turns = 0
         self._pruned_up_to = 0
@@ -98,6 +91,13 @@ class InboundLane:
 
         return self._database.read_blocking(work)
 
+    async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
+        def work() -> Step[list[Strand[Parcel]]]:
+            rows = yield queries.held_by(holder=lease.holder)
+            return [Strand(row[1], row[-2], row[-1], (Parcel(message_from(row), ""),)) for row in rows]
+
+        return await self._database.read(work)
+
     async def release(self, strands_held: Sequence[Strand[Parcel]], *, now: datetime) -> None:
         settlements = [Settlement(strand, row, Skipped("", at=now)) for strand in strands_held for row in strand.rows]
         await self.settle(settlements, now=now)
@@ -114,50 +114,27 @@ class InboundLane:
         return (await self.prune_by_origin(lambda origin: before, latest=before, limit=limit)).deleted
 
     async def prune_by_origin(
-        self, before: Callable[[str], datetime], *, latest: datetime, limit: int = _STRETCH
-    ) -> Pruned:
+        self, before: Callable[[str], datetime], *, latest: datetime, limit: int = upkeep.STRETCH
+    ) -> upkeep.Pruned:
         """Go over the next stretch of the table and delete what ended before the time that its origin's retention gives.
 
         Nothing of any origin that came in after `latest` can be old enough.
         """
-        after = self._pruned_up_to
-
-        def work() -> Step[tuple[list[Row], int]]:
-            rows = yield queries.oldest_rows(after=after, limit=_STRETCH)
-            over = [row[0] for row in rows if row[3] is not None and instant(row[3]) < before(row[1])][:limit]
-            deleted = (yield queries.prune(ids=over)) if over else []
-            return rows, len(deleted)
-
-        rows, deleted = await self._database.write(work)
-        reached_the_young = len(rows) < _STRETCH or instant(rows[-1][2]) >= latest
-        if deleted < limit:
-            self._pruned_up_to = 0 if reached_the_young else rows[-1][0]
-        return Pruned(deleted, more=deleted == limit or not reached_the_young)
+        work = partial(upkeep.prune, self._pruned_up_to, before, latest=latest, limit=limit)
+        pruned = await self._database.write(work)
+        self._pruned_up_to = pruned.up_to
+        return pruned
 
     async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
         """End the leases of holders that are known to have died, without waiting; whether there were any."""
-
-        def look() -> Step[list[str]]:
-            return [holder for (holder,) in (yield queries.holders()) if is_dead(holder)]
-
-        def work() -> Step[None]:
-            yield queries.end_leases(holders=dead, now=now)
-
-        if dead := await self._database.read(look):
-            await self._database.write(work)
+        dead = await self._database.read(partial(upkeep.dead_holders, is_dead))
+        if dead:
+            await self._database.write(partial(upkeep.end_leases, dead, now))
         return bool(dead)
 
     async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
         """Cut waits and leases that a clock which was set back has made too long."""
-
-        def work() -> Step[None]:
-            horizon = now + longest_wait
-            for (served_by,) in (yield queries.served()):
-                if cut := (yield queries.pull_in(served_by=served_by, horizon=horizon)):
-                    yield queries.pull_in_rows(rows=cut, horizon=horizon)
-            yield queries.cut_leases(horizon=now + lease)
-
-        await self._database.write(work)
+        await self._database.write(partial(upkeep.straighten, due=now + longest_wait, lease=now + lease))
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, then take heads; where a destination is full, from the others."""
@@ -261,27 +238,45 @@ class InboundLane:
             yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in held])
             behind = [(s.strand.key, s.row.message.seq) for s in held if _has_next(s, locked)]
             heads = yield from strands.next_heads(behind)
-            yield queries.settle_strands(rows=[_settled_strand(settlement, heads, now) for settlement in held])
+            yield queries.settle_strands(
+                rows=[self._settled_strand(each, heads, locked[each.strand.key], now) for each in held]
+            )
         return lost
+
+    def _settled_strand(
+        self, settlement: Held, heads: dict[str, int | None], locked: Locked, now: datetime
+    ) -> tuple[object, ...]:
+        key, message, outcome = settlement.strand.key, settlement.row.message, settlement.outcome
+        match outcome:
+            case Retry():
+                return key, message.seq, outcome.at, 1, 0, None, None, None
+            case Skipped():
+                return key, message.seq, outcome.at, int(message.attempt_count > 1), 0, None, None, None
+            case _:
+                head = heads.get(key)
+                due = None if head is None else locked.due(now, self._gate)
+                return key, head, due, 0, 1, message.content[:_EXCERPT], message.origin, now
 
     async def _fail_all(self, settlements: Sequence[Held], now: datetime) -> list[Held]:
         """A message that can never be delivered ends its session, each in a transaction of its own; answers the late ones."""
         lost = []
         for settlement in settlements:
-            if isinstance(settlement.outcome, Failed) and not await self._database.write(
-                partial(self._fail, settlement, _storable(settlement.outcome.error), now)
-            ):
-                lost.append(settlement)
+            if isinstance(settlement.outcome, Failed):
+                reason = _storable(settlement.outcome.error)
+                ended = await self._database.write(partial(self._fail, settlement, reason, now))
+                if ended is None:
+                    lost.append(settlement)
+                else:
+                    self._sessions.announce_close(settlement.strand.key, ended)
         return lost
 
-    def _fail(self, settlement: Held, reason: str, now: datetime) -> Step[bool]:
+    def _fail(self, settlement: Held, reason: str, now: datetime) -> Step[int | None]:
         """Close the session if the claim is still ours; locks the session before its strand, as every close does."""
         key = settlement.strand.key
         yield from self._sessions.locking(key)
         if not _still_held(settlement, (yield from strands.lock({key}))):
-            return False
-        yield from self._sessions.closing(key, now, reason=reason)
-        return True
+            return None
+        return (yield from self._sessions.closing(key, now, reason=reason))
 
 
 def _not_failed(settlements: Sequence[Held]) -> list[Held]:
@@ -318,16 +313,3 @@ def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
 def _storable(error: str) -> str:
     """An error's text as every database takes it: a callable may raise anything, NUL and unpaired surrogates included."""
     return printable(error, _LONGEST_ERROR)
-
-
-def _settled_strand(settlement: Held, heads: dict[str, int | None], now: datetime) -> tuple[object, ...]:
-    key, message, outcome = settlement.strand.key, settlement.row.message, settlement.outcome
-    match outcome:
-        case Retry():
-            return key, message.seq, outcome.at, 1, 0, None, None, None
-        case Skipped():
-            return key, message.seq, outcome.at, int(message.attempt_count > 1), 0, None, None, None
-        case _:
-            head = heads.get(key)
-            due = None if head is None else now
-            return key, head, due, 0, 1, message.content[:_EXCERPT], message.origin, now

@@ -14,7 +14,7 @@ from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcom
 from pillarbox.errors import AlreadyEnded
 from pillarbox.inbound import reading, strands
 from pillarbox.inbound.edge import check_new_message
-from pillarbox.inbound.lane import InboundLane, Pruned, Rescue
+from pillarbox.inbound.lane import InboundLane, Rescue
 from pillarbox.inbound.model import (
     ENDED,
     Enqueued,
@@ -30,6 +30,7 @@ from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbound.strands import Checked
 from pillarbox.inbound.targets import Targets, place
 from pillarbox.inbound.targets.targets import Deliver
+from pillarbox.inbound.upkeep import Pruned
 from pillarbox.process import is_dead
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import Database, Step
@@ -68,6 +69,7 @@ class Inbound:
             database,
             serves=self._targets.serves,
             rescue=Rescue(policy.deaths, timedelta(seconds=policy.backoff.longest)),
+            gate=policy.startup_gate,
             sessions=sessions,
         )
         self.drain: Drain[Parcel] = Drain(
@@ -153,7 +155,7 @@ class Inbound:
     async def expire(self, message_id: int) -> InboundMessage:
         """Give a message up, so that the next of its session can go."""
         now = self._clock.now()
-        message = await self._database.write(lambda: _expire(message_id, now))
+        message = await self._database.write(lambda: _expire(message_id, now, self._policy.startup_gate))
         self.drain.drop(message.session_id, row_id=message_id)
         self._metrics.expired.inc()
         self._wake()
@@ -196,20 +198,23 @@ class Inbound:
             state=state,
         )
 
-    def changed(self, session: Session, now: datetime) -> Step[None]:
+    def changed(self, before: Session, session: Session, now: datetime) -> Step[None]:
         """A new target or a session that is ready may well take what the old one did not: its head is due now."""
         placement = place(session.target, session.node)
         state = "starting" if session.lifecycle_status == "initializing" else "open"
-        locked = yield from strands.lock({session.session_id})
+        locked = (yield from strands.lock({session.session_id}))[session.session_id]
         yield strands.queries.change_strand(
             session_id=session.session_id,
             destination=placement.destination,
             served_by=placement.served_by,
             state=state,
         )
-        head_seq = locked[session.session_id].head_seq
-        if head_seq is not None and state == "open":
-            yield from strands.hasten(session.session_id, head_seq, now)
+        if locked.head_seq is None:
+            return
+        if state == "starting" and locked.state == "open":
+            yield strands.queries.postpone(session_id=session.session_id, due_at=now + self._policy.startup_gate)
+        elif state == "open" and _elsewhere(before, session):
+            yield from strands.hasten(session.session_id, locked.head_seq, now)
 
     def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
         return (yield from strands.close(session_id, now=now, reason=reason))
@@ -287,13 +292,18 @@ def _hasten(message_id: int, now: datetime) -> Step[InboundMessage]:
     return (yield from reading.get(message_id))
 
 
-def _expire(message_id: int, now: datetime) -> Step[InboundMessage]:
+def _elsewhere(before: Session, after: Session) -> bool:
+    """Whether messages end somewhere else now, or a session that was not ready is."""
+    return (before.target, before.node, before.lifecycle_status) != (after.target, after.node, after.lifecycle_status)
+
+
+def _expire(message_id: int, now: datetime, gate: timedelta) -> Step[InboundMessage]:
     message, strand = yield from _locked_message(message_id)
     yield strands.queries.expire_row(id=message_id, now=now)
     if strand.head_seq == message.seq:
         head = (yield from strands.next_heads([(message.session_id, message.seq)]))[message.session_id]
         yield strands.queries.replace_head(
-            session_id=message.session_id, head_seq=head, due_at=None if head is None else now
+            session_id=message.session_id, head_seq=head, due_at=None if head is None else strand.due(now, gate)
         )
     else:
         yield strands.queries.shorten(session_id=message.session_id)

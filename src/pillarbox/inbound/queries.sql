@@ -125,6 +125,17 @@ SELECT s.session_id, s.token FROM inbound_strand s
 JOIN :rows(session_id text, token bigint) ON s.session_id = rows.session_id AND s.token = rows.token
 WHERE s.lease_until IS NOT NULL
 
+-- name: held_by
+-- What one holder has in flight, on idx_inbound_strand_lease.
+SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
+    q.content, q.payload_json, q.actor_id, q.actor_name,
+    q.actor_avatar_url, q.status, q.created_at, q.processed_at,
+    q.attempt_count, q.death_count, q.next_retry_at, q.last_error,
+    q.locked_at, q.source_message_id, q.source_channel_id, q.token,
+    s.destination, s.token
+FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
+WHERE s.lease_until IS NOT NULL AND s.holder = :holder
+
 -- name: settle_rows
 -- Fenced: the token must still be the one the row was claimed under.
 UPDATE inbound_queue
@@ -173,6 +184,10 @@ WHERE session_id = :session_id
 -- name: hasten
 -- Makes a waiting head due; one in flight is left alone.
 UPDATE inbound_strand SET due_at = :now WHERE session_id = :session_id AND due_at > :now
+
+-- name: postpone
+-- A session that is starting gets its time before its head counts as failed; one in flight is left alone.
+UPDATE inbound_strand SET due_at = :due_at WHERE session_id = :session_id AND due_at < :due_at
 
 -- name: hasten_row
 UPDATE inbound_queue SET next_retry_at = :now
@@ -245,6 +260,15 @@ SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
     q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token
 FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq >= s.head_seq
+WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
+ORDER BY q.id LIMIT :limit
+
+-- name: list_heads
+-- Only a head can be in flight or failing.
+SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
+    q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
+    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token
+FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
 WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
 ORDER BY q.id LIMIT :limit
 

@@ -25,7 +25,8 @@ def get(message_id: int) -> Step[InboundMessage]:
 
 def page(*, session_id: str | None, status: Status | None, limit: int, after: int) -> Step[list[InboundMessage]]:
     if session_id is None and status is not None and status not in ENDED:
-        rows = yield queries.list_open(status=status, after=after, limit=limit)
+        look = queries.list_open if status == "pending" else queries.list_heads
+        rows = yield look(status=status, after=after, limit=limit)
     elif session_id is None:
         rows = yield queries.list(status=status or "", after=after, limit=limit)
     else:

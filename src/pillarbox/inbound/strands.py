@@ -63,6 +63,10 @@ class Locked:
     in_flight: bool
     open_count: int
 
+    def due(self, now: datetime, gate: timedelta) -> datetime:
+        """When a new head falls due: at once, or, while the session is starting, after the time it is given for that."""
+        return now + gate if self.state == "starting" else now
+
 
 def lock(session_ids: set[str]) -> Step[dict[str, Locked]]:
     """The strands of these sessions, held until the transaction ends."""
@@ -114,8 +118,9 @@ def _insert(
         heads[session_id] = min(seq, heads.get(session_id, seq))
         added[session_id] += 1
     if heads:
-        due = {key: now + gate if strands[key].state == "starting" else now for key in heads}
-        yield queries.lengthen(rows=[(key, next_seq[key], added[key], heads[key], due[key]) for key in sorted(heads)])
+        yield queries.lengthen(
+            rows=[(key, next_seq[key], added[key], heads[key], strands[key].due(now, gate)) for key in sorted(heads)]
+        )
 
 
 def _answer_the_rest(items: Sequence[Checked], answers: list[Answer | None]) -> Step[None]:

@@ -28,7 +28,7 @@ class Follower(Protocol):
 
     def opened(self, session: Session, now: datetime) -> Step[None]: ...
 
-    def changed(self, session: Session, now: datetime) -> Step[None]: ...
+    def changed(self, before: Session, session: Session, now: datetime) -> Step[None]: ...
 
     def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
         """Answers how many messages it ended."""
@@ -120,9 +120,13 @@ class Sessions:
         """End a session: nothing more is delivered to it. Answers how many waiting messages expired."""
         now = self._clock.now()
         ended = await self._database.write(lambda: self.closing(session_id, now))
+        self.announce_close(session_id, ended)
+        return ended
+
+    def announce_close(self, session_id: str, ended: int) -> None:
+        """Let everybody know of a close that is on disk."""
         for follower in self._followers:
             follower.after_close(session_id, ended)
-        return ended
 
     async def find_by_channel(self, origin: str, channel_id: str) -> str | None:
         """The session that an outside conversation belongs to."""
@@ -176,7 +180,7 @@ class Sessions:
             yield _queries.clear_channels(session_id=session_id)
             yield from self._set_channels(session)
         for follower in self._followers:
-            yield from follower.changed(session, now)
+            yield from follower.changed(before, session, now)
         return session
 
     def _set_channels(self, session: Session) -> Step[None]:

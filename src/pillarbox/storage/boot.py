@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pillarbox.clock import OffsetClock, wall
+from pillarbox.clock import OffsetClock, uptime, wall
 from pillarbox.storage.database import Step
 from pillarbox.storage.queries import load_queries
 
@@ -21,9 +21,6 @@ def boot_clock(database: SqliteDatabase) -> OffsetClock:
     """A clock that neither jumps nor differs between the processes on one file, whatever the wall clock is set to."""
     if not (_BOOT_ID.exists() and hasattr(time, "CLOCK_BOOTTIME")):
         return OffsetClock(counter=time.monotonic, offset=time.time() - time.monotonic(), wall=wall)
-
-    def uptime() -> float:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     boot = _BOOT_ID.read_text().strip()
     offset = database.write_blocking(lambda: _offset(boot, time.time() - uptime()))

@@ -25,6 +25,7 @@ from pillarbox.storage.driver import drive
 from pillarbox.storage.postgres_bell import PostgresBell
 from pillarbox.storage.postgres_url import PostgresAddress, connect_options, require_safe_server, session_settings
 from pillarbox.storage.postgres_watchdog import Watchdog
+from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
 
 T = TypeVar("T")
 
@@ -76,7 +77,8 @@ class PostgresDatabase:
         self._local = threading.local()
         self._options = connect_options(self.address, statement_timeout)
         self.cockroach = False
-        self.clock = self._first_contact()
+        self._timeline = self._first_contact()
+        self.clock = self._timeline.clock
         self._options = connect_options(self.address, statement_timeout, planning=not self.cockroach)
         self._pooled_settings = tuple(session_settings(statement_timeout, planning=not self.cockroach).items())
         self._watchdog = Watchdog(statement_timeout * _PATIENCE)
@@ -96,12 +98,12 @@ class PostgresDatabase:
         self._waiting = 0
         self._pool.open()
 
-    def _first_contact(self) -> OffsetClock:
+    def _first_contact(self) -> Timeline:
         try:
             with psycopg.connect(self.address.conninfo, **self._options) as connection:
                 self.cockroach = require_safe_server(connection)
-                _create_mark(connection)
-                return OffsetClock(counter=time.monotonic, offset=_clock_offset(connection))
+                _create_tables(connection)
+                return Timeline(connection)
         except psycopg.OperationalError as error:
             raise Unavailable("PostgreSQL cannot be reached; check the URL and that the server runs.") from error
 
@@ -175,7 +177,7 @@ class PostgresDatabase:
 
     def _tend(self) -> None:
         with self._connection() as connection:
-            self.clock.follow(_clock_offset(connection))
+            self._timeline.tend(connection)
             connection.execute(_SWEEP)
 
     @contextmanager
@@ -279,28 +281,22 @@ def _roll_back(connection: psycopg.Connection[Any]) -> None:
         connection.close()
 
 
-def _create_mark(connection: psycopg.Connection[Any]) -> None:
-    """The table of marks, unless it is there: a role that may not create tables can still use it."""
-    row = connection.execute("SELECT to_regclass('commit_mark') IS NOT NULL").fetchone()
+def _create_tables(connection: psycopg.Connection[Any]) -> None:
+    """The tables of marks and of the timeline, unless they are there: a role that may not create any can still use them."""
+    row = connection.execute(
+        "SELECT to_regclass('commit_mark') IS NOT NULL AND to_regclass('timeline') IS NOT NULL"
+    ).fetchone()
     if row is not None and row[0]:
         return
     try:
-        # Two nodes that start together may both try to create the table; the second one finds it there.
-        with suppress(*_CREATED_TWICE):
-            connection.execute(_CREATE_MARK)
+        # Two nodes that start together may both try to create a table; the second one finds it there.
+        for create in (_CREATE_MARK, CREATE_TIMELINE):
+            with suppress(*_CREATED_TWICE):
+                connection.execute(create)
     except errors.InsufficientPrivilege as error:
         raise UnsafeDatabase(
             "This role may not create tables; run `pillarbox migrate` once with a role that may."
         ) from error
-
-
-def _clock_offset(connection: psycopg.Connection[Any]) -> float:
-    """The server's clock against our monotonic one, halving the round trip."""
-    before = time.monotonic()
-    row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
-    after = time.monotonic()
-    assert row is not None
-    return float(row[0]) - (before + after) / 2
 
 
 def _raise_if_final(error: psycopg.OperationalError) -> None:
