@@ -155,7 +155,10 @@ def sqlite_path(url: str) -> str | None:
     """The file behind an SQLite URL, or None when it is another database's."""
     if urlsplit(url).scheme != "sqlite":
         return None
-    return url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
+    path = url.removeprefix("sqlite://").removeprefix("/")
+    if not path:
+        raise InvalidInput("database", "names no file; write sqlite:///file.db or sqlite:////absolute/file.db.")
+    return path
 
 
 def _inbound_policy(settings: Settings) -> InboundPolicy:

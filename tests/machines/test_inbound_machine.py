@@ -36,6 +36,7 @@ class InboundMachine(RuleBasedStateMachine):
         self.sources: list[tuple[str, str]] = []
         self.ids: dict[tuple[str, int], int] = {}
         self.given: list[tuple[Node, Strand[Parcel]]] = []
+        self.changes = 0
         for name in self.model:
             self.do(here.open(name, url=f"http://{name}.example/"))
 
@@ -121,15 +122,20 @@ class InboundMachine(RuleBasedStateMachine):
     def close(self, session: str) -> None:
         assert self.do(self.nodes[1].sessions.close(session)) == self.model[session].close(self.here.now)
 
-    @rule(session=SESSIONS)
-    def change(self, session: str) -> None:
+    @rule(session=SESSIONS, moves=st.booleans())
+    def change(self, session: str, moves: bool) -> None:
+        """A new target makes the head due; a new title does not."""
         model = self.model[session]
+        self.changes += 1
+        target = {"kind": "http", "url": f"http://one.example/{self.changes}"}
+        change = SessionChange(target=target) if moves else SessionChange(title="changed")
         try:
-            self.do(self.here.sessions.change(session, SessionChange(title="changed")))
+            self.do(self.here.sessions.change(session, change))
         except SessionClosed:
             assert model.closed
         else:
-            model.hasten(self.here.now)
+            if moves:
+                model.hasten(self.here.now)
 
     @precondition(lambda self: self.ids)
     @rule(pick=PICK)

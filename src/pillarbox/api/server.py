@@ -39,13 +39,25 @@ class _Server(uvicorn.Server):
         self._tell()
 
 
-async def serve(box: Pillarbox, *, host: str, port: int, admin_key: str | None, ready: Callable[[str], None]) -> None:
-    """Serve until cancelled, then let requests under way end; `ready` is told the address with the real port."""
+async def serve(
+    box: Pillarbox,
+    *,
+    host: str,
+    port: int,
+    admin_key: str | None,
+    ready: Callable[[str], None],
+    listening: socket.socket | None = None,
+) -> None:
+    """Serve until cancelled, then let requests under way end; `ready` is told the address with the real port.
+
+    A socket that was bound before is taken over; otherwise one is bound to the host and port.
+    """
     if not is_loopback(host) and not admin_key and not await box.keys.any_admin():
         raise InvalidInput(
             "host", f"{host} can be reached from outside and no key is configured; set PILLARBOX_ADMIN_KEY first."
         )
-    listening = bind(host, port)
+    if listening is None:
+        listening = bind(host, port)
     shown_host = f"[{host}]" if ":" in host else host
     address = f"http://{shown_host}:{listening.getsockname()[1]}"
     config = uvicorn.Config(

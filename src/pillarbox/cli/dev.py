@@ -48,8 +48,10 @@ def dev(options: Options, port: int | None) -> None:
 
 async def _run(box: Pillarbox, stop: asyncio.Event, options: Options, port: int | None) -> None:
     from pillarbox.api.login import login_token
-    from pillarbox.api.server import serve
+    from pillarbox.api.server import bind, serve
 
+    chosen = _free_port() if port is None else port
+    listening = bind(_HOST, chosen)
     box.inbound.target(_ECHO["name"])(_echo)
     if not await box.sessions.list(limit=1):
         await add_demo_data(box)
@@ -59,8 +61,7 @@ async def _run(box: Pillarbox, stop: asyncio.Event, options: Options, port: int 
     def ready(address: str) -> None:
         _announce(f"{address}/login?token={login_token(admin_key)}", admin_key, commands, options)
 
-    chosen = _free_port() if port is None else port
-    serving = serve(box, host=_HOST, port=chosen, admin_key=admin_key, ready=ready)
+    serving = serve(box, host=_HOST, port=chosen, admin_key=admin_key, ready=ready, listening=listening)
     await keep_running(box, stop, serving=serving, workers=True)
 
 

@@ -38,8 +38,11 @@ class Options:
         self, settings: Settings | None = None, *, node: str | None = None, migrate: bool = True
     ) -> AbstractAsyncContextManager[Pillarbox]:
         """The box on the database that was named."""
-        from pillarbox.box import Pillarbox
+        from pillarbox.box import Pillarbox, sqlite_path
+        from pillarbox.errors import InvalidInput
 
+        if self.url is not None and sqlite_path(self.url) == ":memory:":
+            raise InvalidInput("database", "a database in memory is gone when the command ends; name a file.")
         return Pillarbox.open(self.url, settings=settings or self.settings(), node=node, migrate=migrate)
 
 

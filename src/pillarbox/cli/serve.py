@@ -63,10 +63,15 @@ def worker(options: Options, node: str | None, no_migrate: bool) -> None:
 
 
 async def _serve(box: Pillarbox, stop: asyncio.Event, options: Options, host: str, port: int, *, workers: bool) -> None:
+    from pillarbox.api.server import bind
     from pillarbox.api.server import serve as serve_http
 
     admin_key = configured_admin_key()
-    made = None if admin_key else await _first_admin_key(box, host)
+    keyless = admin_key is None and not await box.keys.any_admin()
+    _refuse_to_open_without_key(host, keyless=keyless)
+    # The port first: a key that was made and shown for a start that then fails would never be shown again.
+    listening = bind(host, port)
+    made = (await box.keys.create(name="made by serve")).key if keyless else None
     if made is not None and not options.json:
         click.echo(f"admin key, shown this once: {made}")
 
@@ -76,7 +81,7 @@ async def _serve(box: Pillarbox, stop: asyncio.Event, options: Options, host: st
         else:
             click.echo(f"listening on {address}")
 
-    serving = serve_http(box, host=host, port=port, admin_key=admin_key, ready=ready)
+    serving = serve_http(box, host=host, port=port, admin_key=admin_key, ready=ready, listening=listening)
     await keep_running(box, stop, serving=serving, workers=workers)
 
 
@@ -85,14 +90,11 @@ def configured_admin_key() -> str | None:
     return os.environ.get("PILLARBOX_ADMIN_KEY", "").strip() or None
 
 
-async def _first_admin_key(box: Pillarbox, host: str) -> str | None:
-    """A new key where there is none; an address that others can reach is not opened with a key nobody has seen."""
+def _refuse_to_open_without_key(host: str, *, keyless: bool) -> None:
+    """An address that others can reach is not opened with a key that nobody has seen."""
     from pillarbox.api.hosts import is_loopback
 
-    if await box.keys.any_admin():
-        return None
-    if not is_loopback(host):
+    if keyless and not is_loopback(host):
         raise InvalidInput(
             "host", f"{host} can be reached from outside and no key is configured; set PILLARBOX_ADMIN_KEY first."
         )
-    return (await box.keys.create(name="made by serve")).key

@@ -105,7 +105,9 @@ class PostgresDatabase:
                 _create_tables(connection)
                 return Timeline(connection)
         except psycopg.OperationalError as error:
-            raise Unavailable("PostgreSQL cannot be reached; check the URL and that the server runs.") from error
+            raise Unavailable(
+                f"PostgreSQL cannot be reached at {self.address.place}; check the URL and that the server runs."
+            ) from error
 
     async def write(self, work: Work[T]) -> T:
         return await self._submit(self.write_blocking, work)

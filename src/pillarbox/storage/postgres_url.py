@@ -29,6 +29,12 @@ class PostgresAddress:
         bare = parts._replace(scheme="postgresql", query=urlencode(options))
         return cls(urlunsplit(bare), pooler == "transaction")
 
+    @property
+    def place(self) -> str:
+        """Host and port, fit to be shown: no user, no password."""
+        parts = urlsplit(self.conninfo)
+        return parts.netloc.rpartition("@")[2] or "its local socket"
+
 
 # Every query lives on an index and its tables are hot; a table that was never analyzed must not talk the planner out of it.
 _PLANNING = {"enable_seqscan": "off", "random_page_cost": "1.1"}

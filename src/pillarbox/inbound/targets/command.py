@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Outcome, Retry
 from pillarbox.inbound.model import InboundMessage
+from pillarbox.inbound.targets.child import ChildProcess
 from pillarbox.inbound.targets.envelope import document, identity_variables
 from pillarbox.inbound.targets.placement import CommandTarget
 from pillarbox.text import printable
@@ -27,7 +28,7 @@ _OURS = ("PILLARBOX_ADMIN_KEY", "PILLARBOX_DATABASE", "PILLARBOX_SECRETS__", "PI
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    process: asyncio.subprocess.Process
+    process: ChildProcess
     feeding: asyncio.Task[None]
 
 
@@ -55,15 +56,8 @@ async def _start(spec: CommandTarget, variables: dict[str, str], given: bytes) -
     # A pipe of our own: asyncio's would make the wait for the program a wait for whoever inherited its input too.
     read_end, write_end = os.pipe()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *spec.argv,
-            stdin=read_end,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd=spec.cwd,
-            env=_environment() | variables,
-            start_new_session=True,
-        )
+        process = ChildProcess(spec.argv, stdin=read_end, cwd=spec.cwd, env=_environment() | variables)
+        await process.started()
     except BaseException:
         os.close(write_end)
         raise
