@@ -216,3 +216,13 @@ def test_interrupting_a_short_command_leaves_no_traceback(tmp_path: Path) -> Non
             connection.close()
             assert status.wait() == 130
             assert "Traceback" not in status.logs.whole()
+
+
+def test_a_hundred_commands_one_after_another_do_not_hang_the_server(sqlite_url: str) -> None:
+    """A fork that runs Python code hangs now and then in a process with threads, and the event loop with it."""
+    with Daemon(sqlite_url, settings=QUICK) as daemon:
+        target = {"kind": "command", "argv": ["true"]}
+        assert daemon.call("POST", "/v1/sessions", {"session_id": "s1", "target": target})[0] == 201
+        for _ in range(100):
+            number = post(daemon, "again")
+            daemon.until(f"/v1/inbound/{number}", lambda message: message["status"] == "delivered")

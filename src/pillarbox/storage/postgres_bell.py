@@ -26,6 +26,8 @@ class PostgresBell:
         self._wanted = threading.Event()
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
+        # The backend that rings for us: what we say ourselves is no news.
+        self.ringer = 0
         self._ringing = False
 
     def ring(self) -> None:
@@ -55,6 +57,7 @@ class PostgresBell:
                 self._wanted.wait()
                 self._wanted.clear()
                 connection.run(f"NOTIFY {_CHANNEL}")
+                self.ringer = connection.pid
                 self._closed.wait(_QUIET_SECONDS)
 
     def _listen(self, rung: Callable[[], None]) -> None:
@@ -82,6 +85,7 @@ class _Reconnecting:
     """One connection that is made again whenever it breaks."""
 
     def __init__(self, bell: PostgresBell) -> None:
+        self.pid = 0
         self._bell = bell
         self._connection: psycopg.Connection[Any] | None = None
 
@@ -97,6 +101,7 @@ class _Reconnecting:
             if self._connection is None or self._connection.broken:
                 self._connection = self._bell.connect()
             self._connection.execute(sql.encode())
+            self.pid = self._connection.info.backend_pid
         except psycopg.Error:
             self._forget()
             return False
@@ -107,7 +112,8 @@ class _Reconnecting:
         assert self._connection is not None
         try:
             while not self._bell.closed:
-                if list(self._connection.notifies(timeout=0.2, stop_after=1)):
+                rings = self._connection.notifies(timeout=0.2, stop_after=1)
+                if any(ring.pid != self._bell.ringer for ring in rings):
                     return True
         except psycopg.Error:
             self._forget()
