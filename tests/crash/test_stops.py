@@ -7,21 +7,10 @@ import time
 import pytest
 
 from tests.crash.recorder import Arrival, recording
+from tests.crash.traffic import open_session, post
 from tests.servers.daemon import Daemon
 
 PROMPT = {"inbound.poll_seconds": 0.1, "inbound.backoff_seconds": [0.05, 0.2]}
-
-
-def open_session(daemon: Daemon, session: str, url: str) -> None:
-    body = {"session_id": session, "target": {"kind": "http", "url": url}}
-    assert daemon.call("POST", "/v1/sessions", body)[0] == 201
-
-
-def post(daemon: Daemon, session: str, content: str) -> int:
-    status, answer = daemon.call("POST", "/v1/inbound", {"session_id": session, "origin": "t", "content": content})
-    assert status == 202
-    number: int = answer["id"]
-    return number
 
 
 @pytest.mark.slow
