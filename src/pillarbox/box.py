@@ -116,14 +116,23 @@ class Pillarbox:
         """Let `run` come to its end: no new deliveries from now on."""
         self.inbound.drain.stop()
 
+    async def prune(self) -> tuple[int, bool]:
+        """Delete a bounded number of what was kept long enough; answers how many, and whether there may be more."""
+        messages = await self.inbound.prune()
+        keys = await self._forget_keys()
+        return messages.deleted + keys, messages.more or keys == _CLEAN_AT_ONCE
+
     async def inbox_status(self) -> InboxStatus:
         """How many keys the inbox knows."""
         return await self._inbox_store.status()
 
     async def _clean_inbox(self) -> bool:
+        return await self._forget_keys() == _CLEAN_AT_ONCE
+
+    async def _forget_keys(self) -> int:
         removed = await self._inbox_store.cleanup(limit=_CLEAN_AT_ONCE)
         self.metrics.inbox.removed.inc(removed)
-        return removed == _CLEAN_AT_ONCE
+        return removed
 
     async def _tend(self) -> bool:
         await self.database.tend()

@@ -131,4 +131,4 @@ def test_prune_goes_on_until_nothing_is_left(run: Run, ask: Ask, monkeypatch: py
     assert ask("prune") == {"pruned": 0}
     monkeypatch.setenv("PILLARBOX_INBOUND__RETENTION_DAYS", "0.0000001")
     assert ask("prune") == {"pruned": 3}
-    assert run("prune").stdout == "pruned 0 messages\n"
+    assert run("prune").stdout == "pruned 0 messages and keys\n"

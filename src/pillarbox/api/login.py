@@ -148,7 +148,9 @@ def _form(notice: str) -> str:
         f'<p class="bad" role="alert">{notice}</p>'
         '<label for="key">Admin key</label>'
         '<input id="key" name="key" type="password" autocomplete="current-password" required autofocus>'
-        "<button>Sign in</button></form>"
+        "<button>Sign in</button>"
+        '<p class="soft">The key of PILLARBOX_ADMIN_KEY, the one that serve printed at its first start, '
+        "or one from <code>pillarbox keys create</code>.</p></form>"
     )
 
 

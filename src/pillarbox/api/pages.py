@@ -41,10 +41,11 @@ _HEADERS = (
 )
 
 
-def html_answer(title: str, body: str, *, status: int = 200, nav: str = "") -> Answer:
-    """A whole page; `body` and `nav` are HTML whose content was escaped before."""
+def html_answer(title: str, body: str, *, status: int = 200, nav: str = "", fresh_every: int | None = None) -> Answer:
+    """A whole page; `body` and `nav` are HTML whose content was escaped before. It may load itself again."""
+    again = "" if fresh_every is None else f'<meta http-equiv="refresh" content="{fresh_every}">'
     page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
         f"<header><h1>{escape(title)}</h1><nav>{nav}</nav></header><main>{body}</main></body></html>"

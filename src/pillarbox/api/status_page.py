@@ -12,6 +12,7 @@ from pillarbox.inbound.model import InboundStatus
 from pillarbox.sessions import Session
 
 _MOST_SHOWN = 50
+_FRESH_SECONDS = 5
 
 
 async def show(call: Call) -> Answer:
@@ -27,7 +28,7 @@ async def show(call: Call) -> Answer:
         f'<input type="hidden" name="form_token" value="{login.form_token}"><button>Sign out</button></form>'
     )
     body = f"{_cards(status)}<h2>Waiting for a retry</h2>{_failed(failed)}<h2>Sessions</h2>{_sessions(sessions)}"
-    return html_answer("Pillarbox", body, nav=nav)
+    return html_answer("Pillarbox", body, nav=nav, fresh_every=_FRESH_SECONDS)
 
 
 def _cards(status: InboundStatus) -> str:

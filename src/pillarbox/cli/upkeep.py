@@ -46,7 +46,7 @@ def prune(options: Options) -> None:
     pruned = asyncio.run(_prune(options))
     if options.json:
         return show_json({"pruned": pruned})
-    click.echo(f"pruned {pruned} messages")
+    click.echo(f"pruned {pruned} messages and keys")
 
 
 async def _migrate(options: Options) -> list[str]:
@@ -59,9 +59,9 @@ async def _prune(options: Options) -> int:
     async with options.open() as box:
         with _progress() as advance:
             while more:
-                step = await box.inbound.prune()
-                pruned, more = pruned + step.deleted, step.more
-                advance(step.deleted)
+                step, more = await box.prune()
+                pruned += step
+                advance(step)
     return pruned
 
 
@@ -74,7 +74,7 @@ def _progress() -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("pruning"), BarColumn(), TextColumn("{task.completed} messages"), TimeElapsedColumn())
+    columns = (TextColumn("pruning"), BarColumn(), TextColumn("{task.completed} messages and keys"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("pruning", total=None)
         yield lambda count: progress.advance(task, count)
