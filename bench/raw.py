@@ -10,6 +10,11 @@ import psycopg
 
 _TABLE = """CREATE TABLE raw (id {identity} PRIMARY KEY, session_id TEXT NOT NULL, seq BIGINT NOT NULL, origin TEXT NOT NULL,
             content TEXT NOT NULL, status TEXT NOT NULL, source_message_id TEXT, created_at TEXT NOT NULL)"""
+# The same row under the same keys: its place in the session, and the source id that makes a repetition harmless.
+_KEYS = (
+    "CREATE UNIQUE INDEX raw_order ON raw (session_id, seq)",
+    "CREATE UNIQUE INDEX raw_source ON raw (origin, source_message_id) WHERE source_message_id IS NOT NULL",
+)
 _COLUMNS = "session_id, seq, origin, content, status, source_message_id, created_at"
 
 
@@ -26,6 +31,8 @@ class RawSqlite:
         self._connection.pragma("journal_mode", "wal")
         self._connection.pragma("synchronous", "full")
         self._connection.execute(_TABLE.format(identity="INTEGER"))
+        for key in _KEYS:
+            self._connection.execute(key)
 
     def insert(self, batch: list[tuple[object, ...]]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -51,6 +58,8 @@ class RawPostgres:
         self._connection = psycopg.connect(url, autocommit=True, prepare_threshold=None)
         self._connection.execute(_TABLE.format(identity="BIGINT GENERATED ALWAYS AS IDENTITY").encode())
         self._connection.execute("CREATE INDEX ON raw (id) WHERE status = 'pending'")
+        for key in _KEYS:
+            self._connection.execute(key.encode())
 
     def insert(self, batch: list[tuple[object, ...]]) -> None:
         columns = [list(column) for column in zip(*batch, strict=True)]
@@ -84,7 +93,8 @@ def rate(count: int, work: Callable[[], None]) -> float:
 
 
 def insert_rate(raw: Raw, count: int, batch: int) -> float:
-    data = [rows(first, batch) for first in range(0, count, batch)]
+    start = batch * 1_000_000
+    data = [rows(start + first, batch) for first in range(0, count, batch)]
 
     def work() -> None:
         for each in data:
@@ -94,7 +104,7 @@ def insert_rate(raw: Raw, count: int, batch: int) -> float:
 
 
 def drain_rate(raw: Raw, count: int, batch: int) -> float:
-    raw.insert(rows(10_000_000, count))
+    raw.insert(rows(200_000_000 + batch * 1_000_000, count))
 
     def work() -> None:
         done = 0

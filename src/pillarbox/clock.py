@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SKEW_SECONDS = 0.2
 
 
 class Clock(Protocol):
@@ -46,6 +47,8 @@ class OffsetClock:
         self._offset = offset
         self._wall = wall or self.now
         self._latest = EPOCH
+        self._skew_found = timedelta(0)
+        self._skew_measured = float("-inf")
         self._guard = threading.Lock()
 
     def now(self) -> datetime:
@@ -64,9 +67,16 @@ class OffsetClock:
         return instant - self._skew()
 
     def _skew(self) -> timedelta:
-        """How far the wall clock was set away from the timeline; drift below a second is not worth showing."""
-        skew = self._wall() - self.now()
-        return skew if abs(skew) >= timedelta(seconds=1) else timedelta(0)
+        """How far the wall clock was set away from the timeline; drift below a second is not worth showing.
+
+        Measured a few times a second at most: every delivery asks.
+        """
+        moment = time.monotonic()
+        if moment >= self._skew_measured + _SKEW_SECONDS:
+            skew = self._wall() - self.now()
+            self._skew_found = skew if abs(skew) >= timedelta(seconds=1) else timedelta(0)
+            self._skew_measured = moment
+        return self._skew_found
 
     @property
     def offset(self) -> float:
@@ -75,12 +85,14 @@ class OffsetClock:
     def follow(self, offset: float) -> None:
         """Take a newer measurement of the offset."""
         self._offset = offset
+        self._skew_measured = float("-inf")
 
     def jump(self, offset: float) -> None:
         """Go over to a timeline that others have agreed on, even if it lies behind."""
         with self._guard:
             self._offset = offset
             self._latest = EPOCH
+            self._skew_measured = float("-inf")
 
 
 def uptime() -> float:

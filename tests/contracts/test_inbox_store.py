@@ -170,6 +170,27 @@ async def test_another_fingerprint_is_a_mismatch_while_leased_after_the_lease_an
     assert [(given, await status_of_begin(stand, fingerprint=given)) for given, _ in expected] == expected
 
 
+async def test_an_empty_fingerprint_is_one_too(stand: Stand) -> None:
+    await begin(stand, fingerprint="")
+    expected = [("", "Busy"), (None, "Busy"), ("a", "Mismatch")]
+    assert [(given, await status_of_begin(stand, fingerprint=given)) for given, _ in expected] == expected
+
+
+async def test_extending_is_being_seen_and_may_shorten_a_lease(stand: Stand) -> None:
+    lease_id = await begin(stand)
+    before = await stand.store.look("k")
+    longer = await stand.store.extend("k", lease_id, lease=stand.lease * 2)
+    shorter = await stand.store.extend("k", lease_id, lease=stand.lease)
+    shown = await stand.store.look("k")
+    assert longer.expires_at is not None
+    assert shorter.expires_at is not None
+    assert shown.lease_until == shorter.expires_at < longer.expires_at
+    assert before.last_seen is not None
+    assert shown.last_seen is not None
+    assert shown.last_seen >= before.last_seen
+    assert shown.first_seen == before.first_seen
+
+
 async def test_a_fingerprint_outlives_a_lease_but_not_a_release(stand: Stand) -> None:
     await begin(stand, fingerprint="a")
     await stand.lease_over()

@@ -190,6 +190,8 @@ async def test_a_message_without_an_id_can_be_rejected(stage: Stage) -> None:
         ({"headers": {"IdempotencyKey": "k1"}, "message_id": "m1"}, "k1"),
         ({"headers": {"IdempotencyKey": bytearray(b"k\xc3\xa9")}}, "ké"),
         ({"headers": {"IdempotencyKey": "a:b%c/d"}}, "a%3Ab%25c/d"),
+        ({"headers": {"IdempotencyKey": 42}, "message_id": "m1"}, "42"),
+        ({"headers": {"IdempotencyKey": True}, "message_id": "m1"}, "m1"),
         ({"headers": {"IdempotencyKey": ""}, "message_id": "m1"}, "m1"),
         ({"headers": {"IdempotencyKey": bytearray(b"\xff")}, "message_id": "m1"}, "m1"),
         ({"headers": {"IdempotencyKey": "x" * 3000}, "message_id": "m1"}, "m1"),

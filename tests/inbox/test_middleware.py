@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +35,7 @@ class Shop:
                 Route("/orders", self.order, methods=methods),
                 Route("/slow", self.slow, methods=methods),
                 Route("/large", self.large, methods=methods),
+                Route("/dripping", self.dripping, methods=methods),
                 Route("/failing", self.failing, methods=methods),
                 Route("/raising", self.raising, methods=methods),
                 Route("/file", self.file, methods=methods),
@@ -59,6 +61,16 @@ class Shop:
         async def pieces() -> AsyncIterator[bytes]:
             for _ in range(10):
                 yield b"x" * 10_000
+
+        return StreamingResponse(pieces())
+
+    async def dripping(self, request: Request) -> Response:
+        self.orders.append(b"dripping")
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(5):
+                yield b"x"
+                await asyncio.sleep(0.01)
 
         return StreamingResponse(pieces())
 
@@ -278,3 +290,48 @@ async def test_what_was_done_is_answered_even_when_it_cannot_be_remembered(shop:
 async def test_a_request_whose_lease_is_lost_is_stopped_and_told_so(shop: Shop) -> None:
     stopped = await post_with(Away("extend"), shop, "/slow", lease=0.05)
     assert (stopped.status, stopped.reason) == (503, "lease-lost")
+
+
+def hanging_up(app: ASGIApp, *, after: int, raises: bool) -> ASGIApp:
+    """Under a server whose caller hangs up after the body and takes `after` messages; `raises` as servers since ASGI 2.4 do."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        sent, whole = 0, False
+
+        async def hang_up_when_whole() -> Message:
+            nonlocal whole
+            if whole:
+                return {"type": "http.disconnect"}
+            message = await receive()
+            whole = not message.get("more_body", False)
+            return message
+
+        async def send_some(message: Message) -> None:
+            nonlocal sent
+            sent += 1
+            if sent <= after:
+                await send(message)
+            elif raises:
+                raise OSError("the caller is gone")
+
+        await app(
+            {**scope, "asgi": {"version": "3.0", "spec_version": "2.4" if raises else "2.3"}},
+            hang_up_when_whole,
+            send_some,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize(("path", "after", "then"), [("/large", 2, 409), ("/dripping", 0, 200)])
+async def test_what_was_done_is_not_done_again_when_the_caller_hung_up_in_the_answer(
+    shop: Shop, inbox: Inbox, path: str, after: int, then: int, *, raises: bool
+) -> None:
+    app = IdempotencyMiddleware(shop.app, inbox)
+    with suppress(ClientDisconnect, OSError, ValueError):
+        await Client(hanging_up(app, after=after, raises=raises), key="alice").post(path, {}, headers=keyed())
+    assert len(shop.orders) == 1
+    again = await Client(connected(app), key="alice").post(path, {}, headers=keyed())
+    assert (again.status, again.headers["idempotency-replayed"]) == (then, "true")
+    assert len(shop.orders) == 1

@@ -201,6 +201,62 @@ async def test_the_error_of_a_body_is_the_one_to_hear_of_when_the_store_is_away_
             _ = 1 / 0
 
 
+@pytest.mark.parametrize("error", [RuntimeError, Unavailable])
+async def test_a_lease_that_a_broken_store_does_not_renew_is_lost(error: type[Exception]) -> None:
+    class Broken(MemoryInbox):
+        async def extend(self, key: str, lease_id: str, *, lease: float) -> LeaseAnswer:
+            raise error("broken")
+
+    with pytest.raises(LeaseLost):
+        async with Inbox(Broken(), lease=SHORT).once("k"), asyncio.timeout(10):
+            await asyncio.Event().wait()
+
+
+async def test_the_error_of_a_body_is_the_one_to_hear_of_when_the_store_is_broken_too() -> None:
+    class Broken(MemoryInbox):
+        async def release(self, key: str, lease_id: str) -> LeaseAnswer:
+            raise RuntimeError("broken")
+
+    with pytest.raises(ZeroDivisionError):
+        async with Inbox(Broken()).once("k"):
+            _ = 1 / 0
+
+
+class Late(MemoryInbox):
+    """A store whose first lease is told of after `delay` seconds."""
+
+    def __init__(self, delay: float, meanwhile: str | None = None) -> None:
+        super().__init__()
+        self.delay = delay
+        self.meanwhile = meanwhile
+
+    async def try_begin(self, key: str, **more: Any) -> Begun:
+        begun = await super().try_begin(key, **more)
+        delay, self.delay = self.delay, 0.0
+        await asyncio.sleep(delay)
+        if self.meanwhile is not None and delay:
+            assert (await super().try_begin(key, lease=60, lease_id=self.meanwhile)).status == "Acquired"
+        return begun
+
+
+async def test_nothing_begins_under_a_lease_that_was_over_before_its_answer_came() -> None:
+    inbox = Inbox(Late(SHORT * 1.5), lease=SHORT)
+    async with inbox.once("k") as first:
+        assert first
+        assert (await inbox.try_begin("k")).status == "Busy"
+    inbox = Inbox(Late(SHORT * 1.5, meanwhile="another"), lease=SHORT)
+    async with inbox.once("k") as first:
+        assert (bool(first), first.status, first.lease_id) == (False, "Busy", None)
+    assert (await inbox.extend("k", "another")).status == "Extended"
+
+
+async def test_a_lease_whose_answer_was_late_is_renewed_before_it_is_over() -> None:
+    inbox = Inbox(Late(0.8), lease=1.0)
+    async with inbox.once("k"):
+        await asyncio.sleep(0.25)
+        assert (await inbox.try_begin("k")).status == "Busy"
+
+
 async def test_a_decorated_function_runs_once_for_each_key(inbox: Inbox) -> None:
     ran: list[int] = []
 
@@ -266,6 +322,12 @@ async def test_what_a_caller_asks_is_clamped_and_the_setting_is_not(asked: float
     assert (begun.expires_at - clock.now()).total_seconds() == given
 
 
+@pytest.mark.parametrize("lease", [0.0, -1.0, 120.5, float("inf"), float("nan")])
+def test_a_lease_that_no_service_gives_is_refused(lease: float) -> None:
+    with pytest.raises(InvalidInput, match="lease"):
+        Inbox(MemoryInbox(), lease=lease)
+
+
 @pytest.mark.parametrize("key", ["", "\0", "a\ud800", "x" * 2049])
 async def test_a_key_that_no_store_can_keep_is_refused(inbox: Inbox, key: str) -> None:
     for call in (inbox.try_begin(key), inbox.extend(key, "l"), inbox.mark_processed(key), inbox.look(key)):
@@ -320,3 +382,36 @@ async def test_a_slow_body_keeps_its_key_on_a_real_database(box: Pillarbox) -> N
             assert (await box.inbox.try_begin("k")).status == "Busy"
             await asyncio.sleep(0.02)
     assert await box.inbox.is_processed("k")
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_work_that_was_done_is_marked_though_it_is_cancelled_while_marking(box: Pillarbox, turns: int) -> None:
+    done = asyncio.Event()
+
+    async def work() -> None:
+        async with box.inbox.once("k"):
+            done.set()
+
+    task = asyncio.create_task(work())
+    await done.wait()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await box.inbox.is_processed("k")
+
+
+async def test_who_is_cancelled_while_beginning_leaves_no_lease_behind(sqlite_url: str) -> None:
+    async with Pillarbox.open(sqlite_url) as box:
+        for turns in range(6):
+            once = box.inbox.once("k")
+            task = asyncio.create_task(once.__aenter__())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await box.inbox.look("k")).status in ("Unknown", "Free")
+        async with once as first:
+            assert first

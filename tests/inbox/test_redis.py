@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from pillarbox.errors import Unavailable
+from pillarbox.errors import InvalidInput, Unavailable
 from pillarbox.inbox.redis import RedisInbox
 from tests.conftest import skip_or_fail
 from tests.servers.postgres import ServerMissing
@@ -42,6 +42,12 @@ async def test_one_key_for_each_key_with_a_time_to_live_that_a_later_sighting_do
     assert (await store.try_begin("orders:1", lease=60)).status == "Processed"
     assert (await store.mark_processed("orders:1", begun.lease_id)).status == "Processed"
     assert await redis.pttl("pillarbox:inbox:orders:1") <= 1_000_000
+
+
+@pytest.mark.parametrize("retention", [timedelta(0), timedelta(seconds=60), timedelta(days=31)])
+async def test_a_retention_that_could_end_before_a_lease_is_refused(redis: Redis, retention: timedelta) -> None:
+    with pytest.raises(InvalidInput, match="retention"):
+        RedisInbox(redis, retention=retention)
 
 
 async def test_a_server_that_forgot_the_scripts_is_taught_them_again(redis: Redis) -> None:

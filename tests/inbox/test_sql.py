@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from pillarbox.box import Pillarbox
+from pillarbox.errors import InvalidInput
 from pillarbox.inbox import SqlInbox
 from pillarbox.inbox.sql import _queries as queries
 from pillarbox.settings import Inbox as InboxSettings
 from pillarbox.settings import Settings
-from pillarbox.storage import Database, Statement, Step
+from pillarbox.storage import Database, Row, Statement, Step, Work
 from pillarbox.testing import ManualClock
 from tests.inbox.stands import WEEK, opened
 
@@ -90,6 +91,37 @@ async def test_a_key_that_is_in_use_does_not_hold_up_the_forgetting(postgres_url
             async with asyncio.timeout(5):
                 assert await store.cleanup(limit=100) == 1
         assert await store.cleanup(limit=100) == 1
+
+
+async def test_an_extension_that_was_held_up_takes_nothing_back(
+    store: SqlInbox, database: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a process that was stopped on its way to the database, whose caller asked another one meanwhile."""
+    lease_id = await begin(store, "k")
+    write, reached, go_on = database.write, asyncio.Event(), asyncio.Event()
+
+    async def held_up(work: Work[list[Row]]) -> list[Row]:
+        reached.set()
+        await go_on.wait()
+        return await write(work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "write", held_up)
+        late = asyncio.create_task(store.extend("k", lease_id, lease=60))
+        await reached.wait()
+    clock.advance(50)
+    promised = await store.extend("k", lease_id, lease=60)
+    clock.advance(20)
+    go_on.set()
+    assert await late == promised
+    assert (await store.try_begin("k", lease=60)).status == "Busy"
+    assert (await store.look("k")).lease_until == promised.expires_at
+
+
+@pytest.mark.parametrize("days", [0, 6.9, 30.1])
+def test_a_retention_outside_7_to_30_days_is_refused(database: Database, days: float) -> None:
+    with pytest.raises(InvalidInput, match="retention"):
+        SqlInbox(database, retention=timedelta(days=days))
 
 
 async def test_the_box_forgets_by_itself(database_url: str) -> None:
@@ -189,7 +221,7 @@ async def test_no_statement_reads_more_keys_than_it_is_about(crowded: Database, 
     digests = [f"{n:064x}" for n in range(100)]
     for statement in (
         queries.hold(digests=digests),
-        queries.extend(rows=[(digest, "l", now) for digest in digests]),
+        queries.extend(rows=[(digest, "l", now, now) for digest in digests]),
         queries.mark(rows=[(digest, "l", None) for digest in digests], now=now),
         queries.release(rows=[(digest, "l") for digest in digests]),
         queries.look(digest=digests[0]),

@@ -74,7 +74,12 @@ def _progress() -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("pruning"), BarColumn(), TextColumn("{task.completed} messages and keys"), TimeElapsedColumn())
+    columns = (
+        TextColumn("pruning"),
+        BarColumn(),
+        TextColumn("{task.completed} messages and keys"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("pruning", total=None)
         yield lambda count: progress.advance(task, count)

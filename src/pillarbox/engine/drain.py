@@ -265,6 +265,8 @@ class Drain(Generic[RowT]):
                 return None
             outcome = self._judge(error, limit)
         self._observe(row, outcome, self._clock.monotonic() - began)
+        if isinstance(outcome, Delivered):
+            return outcome
         return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
 
     def _judge(self, error: BaseException, limit: asyncio.Timeout) -> Outcome:

@@ -244,12 +244,15 @@ class Inbound:
         if parcel.starting:
             seconds = self._policy.startup_gate.total_seconds()
             return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)
-        message = msgspec.structs.replace(parcel.message, created_at=self._clock.shown(parcel.message.created_at))
+        created_at = self._clock.shown(parcel.message.created_at)
+        if created_at != parcel.message.created_at:
+            message = msgspec.structs.replace(parcel.message, created_at=created_at)
+            parcel = msgspec.structs.replace(parcel, message=message)
         with self._metrics.inflight.track_inprogress():
-            return await self._targets.deliver(msgspec.structs.replace(parcel, message=message))
+            return await self._targets.deliver(parcel)
 
     def _observe(self, parcel: Parcel, outcome: Outcome, seconds: float) -> None:
-        self._metrics.delivery_seconds.labels(target=self._targets.kind(parcel)).observe(seconds)
+        self._metrics.observe_delivery(self._targets.kind(parcel), seconds)
         match outcome:
             case Delivered():
                 self._metrics.delivered.inc()

@@ -99,8 +99,10 @@ class InboxConsumer:
         """The key of a message, or None when it has neither an idempotency key nor a message id that can be used."""
         for given in (message.headers.get(self._header), message.message_id):
             with suppress(InvalidInput, UnicodeDecodeError):
-                if isinstance(given, str | bytes | bytearray) and given:
-                    key = inbox_key(*self._parts, given if isinstance(given, str) else given.decode())
+                # Numbers too: not every publisher puts its keys into text.
+                text = str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+                if isinstance(text, str | bytes | bytearray) and text:
+                    key = inbox_key(*self._parts, text if isinstance(text, str) else text.decode())
                     check_key(key)
                     return key
         return None

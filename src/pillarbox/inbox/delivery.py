@@ -41,8 +41,8 @@ What = Literal[
 `handled`: by this consumer, and marked. `skipped`: it was handled before. `busy` and `unavailable`: it is held, because
 somebody else handles it, or because the inbox cannot be asked. `failed`: the handler raised. `lost`: the lease went to somebody
 else, so the handler was cancelled. `overtaken`: the same after the handler was done and before that was marked; another may
-handle it too. `unmarked`: this process ended between handler and mark. `without id`: it has none. `unprotected`: handled without
-the inbox.
+handle it too. `unmarked`: this process ended between handler and mark, or while marking. `without id`: it has none.
+`unprotected`: handled without the inbox.
 """
 Handle = Callable[[AbstractIncomingMessage], Awaitable[Any]]
 AfterFailure = Callable[[AbstractIncomingMessage, BaseException], Awaitable[None]]
@@ -103,7 +103,9 @@ class Delivery:
         except asyncio.CancelledError:
             if self._handled:
                 self._say(
-                    "unmarked", level=logging.ERROR, sentence="was handled and not marked; it will be handled again"
+                    "unmarked",
+                    level=logging.ERROR,
+                    sentence="was handled and may not have been marked; then it will be handled again",
                 )
             raise
         except Exception as error:

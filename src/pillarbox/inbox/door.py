@@ -31,13 +31,17 @@ def _uncounted(call: str, outcome: str) -> None:
 class Inbox:
     """Handle each key once: a lease while somebody works, a memory afterwards.
 
-    `lease` is how many seconds a key is held when the caller does not say; what a caller says is clamped into 30 to 120.
+    `lease` is how many seconds a key is held when the caller does not say, at most 120; what a caller says is clamped into
+    30 to 120.
     `answered` is told the name and the outcome of each call.
     """
 
     def __init__(
         self, store: InboxStore, *, lease: float = 60.0, answered: Callable[[str, str], None] = _uncounted
     ) -> None:
+        if not 0 < lease <= MOST_LEASE:
+            # A service gives no more; who believes in more renews too late.
+            raise InvalidInput("lease", f"must be more than 0 and at most {MOST_LEASE:.0f} seconds.")
         self.store = store
         self.lease = lease
         self._answered = answered

@@ -75,7 +75,8 @@ class MemoryInbox:
         entry = self._held(key, lease_id)
         if entry is None or entry.status != "leased":
             return LEASE_LOST
-        entry.lease_until = self._clock.now() + timedelta(seconds=lease)
+        entry.last_seen = self._clock.now()
+        entry.lease_until = entry.last_seen + timedelta(seconds=lease)
         return LeaseAnswer("Extended", entry.lease_until)
 
     async def mark_processed(self, key: str, lease_id: str, *, result: Any = None) -> LeaseAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -43,7 +44,8 @@ class IdempotencyMiddleware:
 
     An answer of 500 and above, and those in `not_done`, are not kept: the key is released and the request may come again.
     An answer too large to keep (about 45 KB of body) reaches its caller, and the key is marked without it: a repeated request
-    is not done again but gets a 409 without `Retry-After` that says so. Cookies that an answer sets are not kept.
+    is not done again but gets a 409 without `Retry-After` that says so. Cookies that an answer sets are not kept. An answer
+    is brought to its end though its caller hung up; the application hears of that only afterwards.
 
     `caller` tells whose key it is. An application that knows its users by a cookie must give one of its own.
     """
@@ -85,9 +87,9 @@ class IdempotencyMiddleware:
         once = self._inbox.once(
             inbox_key("http", self._name, self._caller(scope), key), fingerprint=_fingerprint(scope, body)
         )
-        return await self._run(once, scope, _given(body, receive), send)
+        return await self._run(once, scope, body, receive, send)
 
-    async def _run(self, once: Once, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run(self, once: Once, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         try:
             first = await once.__aenter__()
         except Unavailable:
@@ -97,7 +99,7 @@ class IdempotencyMiddleware:
             return await _refuse(first, send)
         recording = Recording(send, lambda status, kept: self._settle(once, status, kept))
         try:
-            await self._perform(scope, receive, recording)
+            await self._perform(scope, _given(body, receive, recording.whole), recording)
         except BaseException as error:
             try:
                 await once.__aexit__(type(error), error, error.__traceback__)
@@ -112,7 +114,7 @@ class IdempotencyMiddleware:
     async def _perform(self, scope: Scope, receive: Receive, recording: Recording) -> None:
         extensions = {name: value for name, value in (scope.get("extensions") or {}).items() if name not in _BYPASSES}
         await self._app({**scope, "extensions": extensions}, receive, recording.send)
-        if not recording.complete:
+        if not recording.whole.is_set():
             raise RuntimeError("The application ended without a whole answer.")
 
     async def _settle(self, once: Once, status: int, kept: object) -> None:
@@ -150,12 +152,18 @@ async def _read(receive: Receive, most: int) -> bytes | None:
     return bytes(body)
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
-    """The body that was read already, then whatever else comes."""
+def _given(body: bytes, receive: Receive, whole: asyncio.Event) -> Receive:
+    """The body that was read already, then whatever else comes once the answer is whole.
+
+    That the caller hung up is no reason to break the answer off: the caller will ask again, and the work is not done again.
+    """
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def given() -> Message:
-        return waiting.pop() if waiting else await receive()
+        if waiting:
+            return waiting.pop()
+        await whole.wait()
+        return await receive()
 
     return given
 

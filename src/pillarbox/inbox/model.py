@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +12,7 @@ from pillarbox.errors import InvalidInput
 from pillarbox.text import check_json
 
 LARGEST_RESULT = 64 * 1024
+LEAST_RETENTION, MOST_RETENTION = timedelta(days=7), timedelta(days=30)
 
 BeginStatus = Literal["Acquired", "Processed", "Busy", "Mismatch"]
 LeaseStatus = Literal["Extended", "Processed", "Released", "LeaseLost"]
@@ -65,6 +66,13 @@ UNKNOWN = Sighting("Unknown", 0, None, None)
 def digest_of(key: str) -> str:
     """A name of fixed length for a key of any length."""
     return hashlib.sha256(key.encode()).hexdigest()
+
+
+def check_retention(retention: timedelta) -> timedelta:
+    """7 to 30 days: long enough for whoever repeats himself, and far longer than any lease."""
+    if not LEAST_RETENTION <= retention <= MOST_RETENTION:
+        raise InvalidInput("retention", f"must be {LEAST_RETENTION.days} to {MOST_RETENTION.days} days.")
+    return retention
 
 
 def differ(one: str | None, other: str | None) -> bool:

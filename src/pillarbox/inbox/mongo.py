@@ -22,6 +22,7 @@ from pillarbox.inbox.model import (
     Begun,
     LeaseAnswer,
     Sighting,
+    check_retention,
     differ,
     digest_of,
     result_text,
@@ -41,7 +42,7 @@ class MongoInbox:
         self, collection: AsyncCollection[dict[str, Any]], *, retention: timedelta = timedelta(days=7)
     ) -> None:
         self._collection = collection
-        self._retention = int(retention.total_seconds() * 1000)
+        self._retention = int(check_retention(retention).total_seconds() * 1000)
 
     async def prepare(self) -> None:
         """Make the index that forgets keys; making it again changes nothing."""
@@ -75,7 +76,7 @@ class MongoInbox:
     async def extend(self, key: str, lease_id: str, *, lease: float) -> LeaseAnswer:
         found = await self._update(
             {"_id": digest_of(key), "lease_id": lease_id, "status": "leased"},
-            {"lease_until": _later(int(lease * 1000)), "forget_at": _later(self._retention)},
+            {"lease_until": _later(int(lease * 1000)), "last_seen": "$$NOW", "forget_at": _later(self._retention)},
         )
         return LEASE_LOST if found is None else LeaseAnswer("Extended", _instant(found["lease_until"]))
 

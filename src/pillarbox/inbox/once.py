@@ -10,13 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pillarbox.errors import InvalidInput, LeaseLost, Unavailable
-from pillarbox.inbox.model import BeginStatus, Begun, result_text
+from pillarbox.inbox.model import BUSY, BeginStatus, Begun, LeaseAnswer, result_text
 from pillarbox.text import printable
 
 if TYPE_CHECKING:
     from pillarbox.inbox.door import Inbox
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_LAST_WAIT = 2.0
 
 
 class First:
@@ -63,16 +64,33 @@ class Once:
     async def __aenter__(self) -> First:
         """Begin; after an answer that was lost, entering again takes up the very lease it may have got."""
         self._held = None
-        began = asyncio.get_running_loop().time()
-        begun = await self._inbox.try_begin(
-            self._key, lease=self._asked, owner=self._owner, fingerprint=self._fingerprint, lease_id=self._lease_id
-        )
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        begun = await self._begin()
+        while begun.lease_id is not None and loop.time() - began >= self._length:
+            # The answer was so late that the lease may be over, and another's: nothing begins under such a one.
+            began = loop.time()
+            if (await self._inbox.extend(self._key, begun.lease_id, lease=self._asked)).status == "LeaseLost":
+                begun = BUSY
         self._lease_id = uuid.uuid4().hex
         self._first = First(begun)
         if begun.lease_id is not None:
             self._held = _Held(self._inbox, self._key, begun.lease_id, asked=self._asked, length=self._length)
             self._held.start(began)
         return self._first
+
+    async def _begin(self) -> Begun:
+        try:
+            return await self._inbox.try_begin(
+                self._key, lease=self._asked, owner=self._owner, fingerprint=self._fingerprint, lease_id=self._lease_id
+            )
+        except asyncio.CancelledError:
+            # The lease may be given all the same, and nobody would work under it.
+            given, self._lease_id = self._lease_id, uuid.uuid4().hex
+            with suppress(Exception):
+                async with asyncio.timeout(_LAST_WAIT):
+                    await self._inbox.release(self._key, given)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -140,7 +158,7 @@ class _Held:
         give_up, pause = self._loop.time() + patience, _FIRST_PAUSE
         while True:
             try:
-                answer = await self._inbox.mark_processed(self._key, self._lease_id, result=result)
+                answer = await self._try_to_mark(result)
                 break
             except Unavailable:
                 if self._loop.time() + pause > give_up:
@@ -150,13 +168,23 @@ class _Held:
         if answer.status == "LeaseLost":
             raise self._loss()
 
+    async def _try_to_mark(self, result: Any) -> LeaseAnswer:
+        """One try, which a cancellation lets end: the work is done, and without the mark it would be done again."""
+        trying = asyncio.create_task(self._inbox.mark_processed(self._key, self._lease_id, result=result))
+        try:
+            return await asyncio.shield(trying)
+        except asyncio.CancelledError:
+            await asyncio.wait([trying], timeout=_LAST_WAIT)
+            raise
+
     async def let_go(self) -> None:
         """Release the key; where that fails the lease ends by itself, and the body's own error is the one to hear of."""
-        with suppress(Unavailable):
+        with suppress(Exception):
             await self._inbox.release(self._key, self._lease_id)
 
     async def _renew(self) -> None:
-        pause = self._length / 3
+        # Counted from the question, not from the answer, which may have been long in coming.
+        pause = max(0.0, self._ends - self._length * 2 / 3 - self._loop.time())
         while True:
             await asyncio.sleep(pause)
             began = self._loop.time()
@@ -164,7 +192,8 @@ class _Held:
                 # A loop that was held up wakes late: the store is asked once more before anything is given up.
                 async with asyncio.timeout(max(self._ends - began, self._length / 3)):
                     answer = await self._inbox.extend(self._key, self._lease_id, lease=self._asked)
-            except (Unavailable, TimeoutError):
+            except Exception:
+                # Whatever keeps the store from answering: a lease that is not renewed ends.
                 if self._loop.time() >= self._ends:
                     return self._lose()
                 pause = min(_LONGEST_PAUSE, self._length / 10)

@@ -28,9 +28,13 @@ RETURNING digest, status, lease_id, lease_until, fingerprint, result
 SELECT digest FROM inbox WHERE digest :in(digests text) ORDER BY digest :lock(inbox)
 
 -- name: extend
--- Only the holder, in time or not, and only until it is processed.
-UPDATE inbox SET lease_until = rows.lease_until
-FROM :rows(digest text, lease_id text, lease_until instant)
+-- Only the holder, in time or not, and only until it is processed. One that was held up on its way here does not take back
+-- what a later one has promised.
+UPDATE inbox
+SET lease_until = CASE WHEN rows.seen < inbox.last_seen AND rows.lease_until < inbox.lease_until
+                       THEN inbox.lease_until ELSE rows.lease_until END,
+    last_seen = CASE WHEN rows.seen > inbox.last_seen THEN rows.seen ELSE inbox.last_seen END
+FROM :rows(digest text, lease_id text, lease_until instant, seen instant)
 WHERE inbox.digest = rows.digest AND inbox.lease_id = rows.lease_id AND inbox.status = 'leased'
 RETURNING inbox.digest, inbox.lease_id, inbox.lease_until
 

@@ -1,5 +1,5 @@
 -- name: begin
--- KEYS[1]; lease id, lease in microseconds, owner, fingerprint, retention in milliseconds; '' is none.
+-- KEYS[1]; lease id, lease in microseconds, owner, fingerprint, retention in milliseconds; '' is none, and a fingerprint begins with '='.
 -- A key is leased to one caller at a time, and a processed key is never leased again.
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
@@ -34,8 +34,9 @@ return {'Busy'}
 local status, lease_id = unpack(redis.call('HMGET', KEYS[1], 'status', 'lease_id'))
 if status ~= 'leased' or lease_id ~= ARGV[1] then return {'LeaseLost'} end
 local now = redis.call('TIME')
-local lease_until = string.format('%.0f', now[1] * 1000000 + now[2] + tonumber(ARGV[2]))
-redis.call('HSET', KEYS[1], 'lease_until', lease_until)
+now = now[1] * 1000000 + now[2]
+local lease_until = string.format('%.0f', now + tonumber(ARGV[2]))
+redis.call('HSET', KEYS[1], 'lease_until', lease_until, 'last_seen', string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return {'Extended', lease_until}
 

@@ -19,7 +19,7 @@ from redis.exceptions import NoScriptError, RedisError
 from pillarbox.clock import EPOCH
 from pillarbox.engine.batch import Batch
 from pillarbox.errors import Unavailable
-from pillarbox.inbox.model import UNKNOWN, Begun, LeaseAnswer, Sighting, result_text, result_value
+from pillarbox.inbox.model import UNKNOWN, Begun, LeaseAnswer, Sighting, check_retention, result_text, result_value
 
 _MOST_TOGETHER = 256
 _AT_ONCE = 4
@@ -46,7 +46,7 @@ class RedisInbox:
     ) -> None:
         self._redis = redis
         self._prefix = prefix
-        self._retention = int(retention.total_seconds() * 1000)
+        self._retention = int(check_retention(retention).total_seconds() * 1000)
         self._scripts = {name: redis.register_script(text) for name, text in _scripts().items()}
         self._calls: Batch[_Call, list[bytes]] = Batch(self._run, most=_MOST_TOGETHER, at_once=_AT_ONCE)
 
@@ -60,7 +60,7 @@ class RedisInbox:
         lease_id: str | None = None,
     ) -> Begun:
         name = lease_id or uuid.uuid4().hex
-        arguments = (name, _micros(lease), owner or "", fingerprint or "", self._retention)
+        arguments = (name, _micros(lease), owner or "", _given(fingerprint), self._retention)
         status, *rest = await self._calls.add(_Call("begin", key, arguments))
         match status:
             case b"Acquired":
@@ -125,6 +125,11 @@ def _judged(answer: Any) -> list[bytes] | Exception:
     if isinstance(answer, Exception):
         return Unavailable(f"Redis refused a call of the inbox ({type(answer).__name__}); check the server's log.")
     return [part.encode() if isinstance(part, str) else part for part in answer]
+
+
+def _given(text: str | None) -> str:
+    """An empty text is one too; only none is ''."""
+    return "" if text is None else f"={text}"
 
 
 def _micros(seconds: float) -> int:

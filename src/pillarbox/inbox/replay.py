@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -44,7 +45,8 @@ class Recording:
         self._body = bytearray()
         self._too_large = False
         self.started = False
-        self.complete = False
+        self.whole = asyncio.Event()
+        self._gone = False
 
     async def send(self, message: Message) -> None:
         match message["type"]:
@@ -61,17 +63,25 @@ class Recording:
         if more and not self._too_large:
             return
         if not more:
-            self.complete = True
             assert self._start is not None, "an answer begins with its status"
             await self._settle(self._start["status"], self._kept(self._start))
+            self.whole.set()
         await self._flush(more=more)
 
     async def _flush(self, *, more: bool) -> None:
-        if not self.started and self._start is not None:
-            self.started = True
-            await self._send(self._start)
         body, self._body = bytes(self._body), bytearray()
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        if self._gone:
+            return
+        try:
+            if not self.started and self._start is not None:
+                self.started = True
+                await self._send(self._start)
+            await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        except OSError:
+            # The caller hung up. The application goes on to the end all the same, so that what it did is remembered.
+            if not more:
+                raise
+            self._gone = True
 
     def _kept(self, start: Message) -> dict[str, Any]:
         status: int = start["status"]

@@ -21,6 +21,7 @@ from pillarbox.inbox.model import (
     InboxStatus,
     LeaseAnswer,
     Sighting,
+    check_retention,
     differ,
     digest_of,
     result_text,
@@ -59,7 +60,7 @@ class SqlInbox:
     def __init__(self, database: Database, *, retention: timedelta) -> None:
         self._database = database
         self._clock = database.clock
-        self._retention = retention
+        self._retention = check_retention(retention)
         self._begins: Batch[_Begin, Begun] = Batch(self._begin_set, most=_MOST_TOGETHER, at_once=_AT_ONCE)
         self._extends: Batch[_Hold, LeaseAnswer] = Batch(self._extend_set, most=_MOST_TOGETHER, at_once=_AT_ONCE)
         self._marks: Batch[_Hold, LeaseAnswer] = Batch(self._mark_set, most=_MOST_TOGETHER, at_once=_AT_ONCE)
@@ -137,7 +138,7 @@ class SqlInbox:
 
     async def _extend_set(self, items: Sequence[_Hold]) -> Sequence[LeaseAnswer | Exception]:
         now = self._clock.now()
-        rows = [(item.digest, item.lease_id, now + item.value) for item in items]
+        rows = [(item.digest, item.lease_id, now + item.value, now) for item in items]
         found = await self._change(items, _queries.extend(rows=rows))
         until = {(digest, lease_id): instant(lease_until) for digest, lease_id, lease_until in found}
         return [

@@ -148,7 +148,9 @@ class Inbound(Section, frozen=True, kw_only=True):
 class Inbox(Section, frozen=True, kw_only=True):
     """The idempotency inbox."""
 
-    lease_seconds: Annotated[Seconds, Meta(description="How long a key is leased when the caller does not say.")] = 60.0
+    lease_seconds: Annotated[
+        float, Meta(ge=0.01, le=120, description="How long a key is leased when the caller does not say.")
+    ] = 60.0
     retention_days: Annotated[float, Meta(ge=7, le=30, description="How long a processed key is remembered.")] = 7.0
     cleanup_seconds: Annotated[Seconds, Meta(description="The time between two removals of old keys.")] = 60.0
 

@@ -40,8 +40,11 @@ class InboundMetrics:
             buckets=_BUCKETS,
             registry=registry,
         )
-        for kind in TARGET_KINDS:
-            self.delivery_seconds.labels(target=kind)
+        self._by_kind = {kind: self.delivery_seconds.labels(target=kind) for kind in TARGET_KINDS}
+
+    def observe_delivery(self, kind: str, seconds: float) -> None:
+        """Note how long one delivery to a kind of target took."""
+        (self._by_kind.get(kind) or self.delivery_seconds.labels(target=kind)).observe(seconds)
 
 
 class InboxMetrics:
