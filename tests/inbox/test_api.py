@@ -102,12 +102,12 @@ async def test_any_key_works_percent_encoded_slashes_included(client: Client) ->
 
 async def test_a_begin_whose_answer_was_lost_may_be_repeated(client: Client) -> None:
     def again(key: str) -> Any:
-        return client.post(f"{INBOX}/try-begin", {"key": "k"}, headers=[("idempotency-key", key)])
+        return client.post(f"{INBOX}/try-begin", {"key": "k"}, headers=[("pillarbox-lease-id", key)])
 
     first, second = (await again("one")).json(), (await again('"one"')).json()
     assert first == second == {"status": "Acquired", "leaseId": "one", "expiresAt": first["expiresAt"]}
     assert (await again("two")).json() == {"status": "Busy"}
-    assert (await again("")).fields == ["Idempotency-Key"]
+    assert (await again("")).fields == ["Pillarbox-Lease-Id"]
 
 
 async def test_of_fifty_racing_clients_one_acquires(client: Client) -> None:

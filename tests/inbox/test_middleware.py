@@ -233,6 +233,13 @@ async def test_one_caller_is_not_answered_what_another_was(client: Client, shop:
     assert (await client.with_key("bob").post("/orders", {}, headers=keyed())).json() == {"order": 2}
 
 
+async def test_callers_who_are_known_by_a_cookie_are_told_apart(client: Client, shop: Shop) -> None:
+    stranger = client.with_key(None)
+    for name, order in [("alice", 1), ("bob", 2), ("alice", 1)]:
+        reply = await stranger.post("/orders", {}, headers=[*keyed(), ("cookie", f"session={name}")])
+        assert reply.json() == {"order": order}
+
+
 async def test_an_application_may_tell_its_callers_apart_itself(shop: Shop, inbox: Inbox) -> None:
     def tenant(scope: Any) -> str:
         return str(dict(scope["headers"])[b"x-tenant"].decode())

@@ -11,7 +11,7 @@ import pillarbox
 from pillarbox.api.answers import Answer, ok
 from pillarbox.api.call import Call
 from pillarbox.inbox.announcement import announce
-from pillarbox.inbox.header import idempotency_key
+from pillarbox.inbox.header import lease_id
 
 LeaseSeconds = Annotated[float, Meta(description="Clamped into 30 to 120; the answer tells the true end.")]
 
@@ -49,14 +49,14 @@ class ReleaseRequest(_Request, frozen=True, kw_only=True):
 
 
 async def try_begin(call: Call) -> Answer:
-    """An `Idempotency-Key` names the lease, so that a call whose answer was lost may be repeated."""
+    """`Pillarbox-Lease-Id` names the lease, so that a call whose answer was lost may be repeated."""
     asked: BeginRequest = call.body
     begun = await call.box.inbox.try_begin(
         asked.key,
         lease=asked.lease_seconds,
         owner=asked.owner,
         fingerprint=asked.fingerprint,
-        lease_id=idempotency_key(call.scope["headers"]),
+        lease_id=lease_id(call.scope["headers"]),
     )
     return ok(begun)
 

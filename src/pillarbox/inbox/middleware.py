@@ -30,9 +30,11 @@ _BYPASSES = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
 
 
 def caller_of(scope: Scope) -> str:
-    """Whose key it is: by the `Authorization` header, so that no caller is answered what another one was."""
-    given = b"\0".join(value for name, value in scope["headers"] if name == b"authorization")
-    return hashlib.sha256(given).hexdigest() if given else ""
+    """Whose key it is: by `Authorization`, else by the cookies, so that no caller is answered what another one was."""
+    for wanted in (b"authorization", b"cookie"):
+        if given := b"\0".join(value for name, value in scope["headers"] if name == wanted):
+            return hashlib.sha256(wanted + b"\0" + given).hexdigest()
+    return ""
 
 
 class IdempotencyMiddleware:
@@ -47,7 +49,7 @@ class IdempotencyMiddleware:
     is not done again but gets a 409 without `Retry-After` that says so. Cookies that an answer sets are not kept. An answer
     is brought to its end though its caller hung up; the application hears of that only afterwards.
 
-    `caller` tells whose key it is. An application that knows its users by a cookie must give one of its own.
+    `caller` tells whose key it is. An application whose cookies change between requests should give one of its own.
     """
 
     def __init__(

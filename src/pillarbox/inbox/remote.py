@@ -2,7 +2,7 @@
 
 Every call may be repeated, so a lost connection, a late answer or a 5xx is tried again within the timeout. For try-begin
 that takes more than the protocol has: a lease that was given in an answer which got lost would keep its own caller waiting.
-So the call carries an `Idempotency-Key`, which Pillarbox takes as the lease's name and answers alike when it comes again. A
+So the call carries a `Pillarbox-Lease-Id`, which Pillarbox takes as the lease's name and answers alike when it comes again. A
 service that ignores the header answers `Busy` to the repeated call, and the lease that nobody knows of ends by itself.
 """
 
@@ -19,6 +19,7 @@ import msgspec
 from yarl import URL
 
 from pillarbox.errors import InvalidInput, Unavailable
+from pillarbox.inbox.header import LEASE_ID
 from pillarbox.inbox.model import Begun, LeaseAnswer, Sighting, result_text
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class RemoteInbox:
     ) -> Begun:
         asked = {"key": key, "leaseSeconds": lease, "owner": owner, "fingerprint": fingerprint}
         given = {name: value for name, value in asked.items() if value is not None}
-        return await self._post("try-begin", given, Begun, {"Idempotency-Key": lease_id or uuid.uuid4().hex})
+        return await self._post("try-begin", given, Begun, {LEASE_ID: lease_id or uuid.uuid4().hex})
 
     async def extend(self, key: str, lease_id: str, *, lease: float) -> LeaseAnswer:
         return await self._post("extend", {"key": key, "leaseId": lease_id, "leaseSeconds": lease}, LeaseAnswer)
