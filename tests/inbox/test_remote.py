@@ -35,7 +35,7 @@ class Way:
             return web.Response(text="<html>")
         if fate == "redirect":
             return web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})
-        headers = [(name, value) for name, value in request.headers.items() if name.lower() == "idempotency-key"]
+        headers = [(name, value) for name, value in request.headers.items() if name.lower() == "pillarbox-lease-id"]
         reply = await self._client.request(request.method, request.raw_path, body, headers=headers)
         if fate == "lose":
             assert request.transport is not None

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from pillarbox.errors import InvalidInput
 
-NAME = b"idempotency-key"
 LEASE_ID = "Pillarbox-Lease-Id"
 _QUOTED = re.compile(rb'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"')
 _BARE = re.compile(rb"[\x21\x23-\x7e](?:[\x20\x21\x23-\x7e]*[\x21\x23-\x7e])?")
