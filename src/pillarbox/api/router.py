@@ -29,7 +29,10 @@ class Place:
         """The names in the path and what stands in their place, or None when this is another path."""
         named: dict[str, str] = {}
         for piece, segment in zip(self.pieces, segments, strict=True):
-            if piece.startswith("{"):
+            if piece == "{key}" and segment is None:
+                # A key may be any text, so what is none is a faulty key and not an unknown path.
+                named["key"] = "\0"
+            elif piece.startswith("{"):
                 if not segment:
                     return None
                 named[piece[1:-1]] = segment
