@@ -171,7 +171,7 @@ def look_at_all(database: Filled, fill: Fill) -> dict[str, Look]:
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
     if request.param == "sqlite":
         path: Path = tmp_path_factory.mktemp("plans") / "plans.db"
-        yield measure(FilledSqlite(str(path)), Fill(200, 100), postgres=False)
+        yield measure(FilledSqlite(str(path)), Fill(1000, 100), postgres=False)
         return
     server: Postgres = request.getfixturevalue("postgres")
     name = f"plans_{uuid.uuid4().hex}"
