@@ -1,10 +1,10 @@
 """Pillarbox: durable two-way messaging for Python."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
+# Every process of ours begins here, a hook's too, so this imports nothing: not even `typing`.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pillarbox.box import Pillarbox
 
 __version__ = "0.1.0"
@@ -13,7 +13,7 @@ __all__ = ["Pillarbox", "__version__"]
 _HOMES = {"Pillarbox": "pillarbox.box"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import public names when they are first used: a short-lived process should start in milliseconds."""
     if name in _HOMES:
         from importlib import import_module

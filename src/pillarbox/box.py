@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from random import Random
+from typing import Any
 from urllib.parse import urlsplit
 
-from pillarbox.engine import Backoff, Chore, Janitor
+from pillarbox.engine import Backoff, Chore, Drain, Janitor
 from pillarbox.errors import InvalidInput
+from pillarbox.hooks.pipe import Hooks
+from pillarbox.hooks.policy import HooksPolicy
+from pillarbox.hooks.spool import default_spool_dir
 from pillarbox.inbound import Inbound
 from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbox import Inbox, InboxStatus, SqlInbox
@@ -24,9 +29,11 @@ from pillarbox.storage import Database
 from pillarbox.storage.checkup import Finding, checkup, require_schema
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
-from pillarbox.telemetry import Metrics
+from pillarbox.telemetry import Metrics, brief, logger
 
 __all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "open_database", "sqlite_path"]
+
+log = logger(__name__)
 
 _TEND_EVERY = 10.0
 _CLEAN_AT_ONCE = 500
@@ -36,7 +43,7 @@ DEFAULT_DATABASE = "sqlite:///pillarbox.db"
 class Pillarbox:
     """Durable two-way messaging on one database: open it, use its pipes, and let it run."""
 
-    def __init__(self, database: Database, settings: Settings, *, node: str) -> None:
+    def __init__(self, database: Database, settings: Settings, *, node: str, spool_dir: str | None = None) -> None:
         self.database = database
         self.settings = settings
         self.node = node
@@ -53,6 +60,15 @@ class Pillarbox:
             metrics=self.metrics,
             random=random,
         )
+        self.hooks = Hooks(
+            database,
+            sessions=self.sessions,
+            policy=_hooks_policy(settings, spool_dir),
+            holder=holder(node),
+            metrics=self.metrics,
+            random=random,
+            confirm=self.inbound.confirming,
+        )
         self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
         self.inbox = Inbox(
             self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
@@ -60,12 +76,13 @@ class Pillarbox:
         self._janitor = Janitor(
             [
                 *self.inbound.chores(),
+                *self.hooks.chores(),
                 Chore("inbox.cleanup", settings.inbox.cleanup_seconds, self._clean_inbox),
                 Chore("database.tend", _TEND_EVERY, self._tend),
             ],
             random=random,
         )
-        database.watch(self.inbound.heard)
+        database.watch(self._heard)
 
     @classmethod
     @asynccontextmanager
@@ -74,23 +91,34 @@ class Pillarbox:
     ) -> AsyncIterator[Pillarbox]:
         """Open a database, bring its schema up to date, and close everything at the end."""
         chosen = settings or load_settings()
-        database = await open_database(url or os.environ.get("PILLARBOX_DATABASE") or DEFAULT_DATABASE, chosen)
+        address = url or os.environ.get("PILLARBOX_DATABASE") or DEFAULT_DATABASE
+        database = await open_database(address, chosen)
         try:
             if migrate:
                 await migrate_schema(database)
-            box = cls(database, chosen, node=node or socket.gethostname())
+            spool_dir = chosen.hooks.spool_dir or default_spool_dir(address)
+            box = cls(database, chosen, node=node or socket.gethostname(), spool_dir=spool_dir)
             try:
                 yield box
             finally:
+                await box.hooks.close()
                 await box.inbound.close()
         finally:
             await database.close()
 
     async def run(self) -> None:
         """Work until `stop` is called or this is cancelled; deliveries under way get the grace period to end."""
+        await self._pick_up_spooled()
         janitor = asyncio.create_task(self._janitor.run())
+        grace = self.settings.shutdown.grace_seconds
+        drains = [asyncio.create_task(drain.run(grace=grace)) for drain in self._drains]
         try:
-            await self.inbound.drain.run(grace=self.settings.shutdown.grace_seconds)
+            await asyncio.gather(*drains)
+        except BaseException:
+            for task in drains:
+                task.cancel()
+            await asyncio.wait(drains)
+            raise
         finally:
             janitor.cancel()
             await asyncio.wait([janitor])
@@ -114,17 +142,34 @@ class Pillarbox:
 
     def stop(self) -> None:
         """Let `run` come to its end: no new deliveries from now on."""
-        self.inbound.drain.stop()
+        for drain in self._drains:
+            drain.stop()
 
     async def prune(self) -> tuple[int, bool]:
         """Delete a bounded number of what was kept long enough; answers how many, and whether there may be more."""
         messages = await self.inbound.prune()
+        events, more_events = await self.hooks.prune()
         keys = await self._forget_keys()
-        return messages.deleted + keys, messages.more or keys == _CLEAN_AT_ONCE
+        return messages.deleted + events + keys, messages.more or more_events or keys == _CLEAN_AT_ONCE
 
     async def inbox_status(self) -> InboxStatus:
         """How many keys the inbox knows."""
         return await self._inbox_store.status()
+
+    @property
+    def _drains(self) -> Sequence[Drain[Any]]:
+        return self.inbound.drain, self.hooks.drain
+
+    def _heard(self) -> None:
+        self.inbound.heard()
+        self.hooks.heard()
+
+    async def _pick_up_spooled(self) -> None:
+        """What was spooled comes before what is claimed; if that fails now, its chore tries again."""
+        try:
+            await self.hooks.pick_up()
+        except Exception as error:
+            log.warning("the spool of hook events could not be picked up yet", error=brief(error))
 
     async def _clean_inbox(self) -> bool:
         return await self._forget_keys() == _CLEAN_AT_ONCE
@@ -168,6 +213,22 @@ def sqlite_path(url: str) -> str | None:
     if not path:
         raise InvalidInput("database", "names no file; write sqlite:///file.db or sqlite:////absolute/file.db.")
     return path
+
+
+def _hooks_policy(settings: Settings, spool_dir: str | None) -> HooksPolicy:
+    numbers = settings.hooks
+    return HooksPolicy(
+        backoff=Backoff(tuple(numbers.backoff_seconds)),
+        lease=timedelta(seconds=numbers.lease_seconds),
+        timeout=numbers.effective_deliver_timeout_seconds,
+        poll=numbers.poll_seconds,
+        concurrency=numbers.concurrency,
+        strand_limit=numbers.strand_limit,
+        deaths=numbers.deaths_before_longest_wait,
+        retention=timedelta(days=numbers.retention_days),
+        forward_url=numbers.forward_url,
+        spool_dir=None if spool_dir is None else Path(spool_dir),
+    )
 
 
 def _inbound_policy(settings: Settings) -> InboundPolicy:

@@ -80,8 +80,16 @@ class LeaseLost(Refused):
     reason = "lease-lost"
 
 
+class PermanentError(PillarboxError):
+    """Raised by a listener of events to say that trying again would not help: the event is closed with this text."""
+
+
 class Unavailable(PillarboxError):
     """The database could not do it now; nothing was acknowledged, so try again."""
+
+
+class TooMany(Unavailable):
+    """As many as this process takes are at it already; try again later."""
 
 
 class DatabaseBusy(Unavailable):

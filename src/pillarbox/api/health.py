@@ -11,6 +11,7 @@ from pillarbox.api.call import Call
 from pillarbox.api.problems import RETRY_AFTER
 from pillarbox.box import Pillarbox
 from pillarbox.errors import Unavailable
+from pillarbox.hooks.model import HooksStatus
 from pillarbox.inbound.model import InboundStatus
 from pillarbox.inbox import InboxStatus
 from pillarbox.telemetry import brief, logger
@@ -30,6 +31,7 @@ class BoxStatus(msgspec.Struct, frozen=True):
     """What waits, pipe by pipe."""
 
     inbound: InboundStatus
+    hooks: HooksStatus
     inbox: InboxStatus
 
 
@@ -70,10 +72,12 @@ async def metrics(call: Call) -> Answer:
         await call.api.gate.check_admin(call.head.authorization)
     try:
         await call.box.inbound.status()
+        await call.box.hooks.status()
     except Unavailable:
         _log.warning("metrics: the queue lengths are old, because the database cannot be read")
     return Answer(200, call.box.metrics.exposition(), _CONTENT_TYPE)
 
 
 async def status(call: Call) -> Answer:
-    return ok(BoxStatus(await call.box.inbound.status(), await call.box.inbox_status()))
+    box = call.box
+    return ok(BoxStatus(await box.inbound.status(), await box.hooks.status(), await box.inbox_status()))

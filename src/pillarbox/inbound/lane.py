@@ -13,6 +13,7 @@ from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
 from pillarbox.storage import Database, Row, Statement, Step, instant, together
+from pillarbox.strands import StrandLeases
 from pillarbox.text import printable
 
 _MOST_RESCUED = 500
@@ -32,7 +33,7 @@ class Rescue:
     later: timedelta
 
 
-class InboundLane:
+class InboundLane(StrandLeases[Parcel]):
     """Claims heads of sessions; one in flight for each session; every later write is fenced by the session's token."""
 
     def __init__(
@@ -44,7 +45,7 @@ class InboundLane:
         gate: timedelta,
         sessions: Sessions,
     ) -> None:
-        self._database = database
+        super().__init__(database, "inbound_strand")
         self._serves = serves
         self._rescue = rescue
         self._gate = gate
@@ -75,22 +76,6 @@ class InboundLane:
         turn = await self._database.write(work)
         return Turn(turn.claimed, [*turn.lost, *failed_too_late])
 
-    def renew(self, strands_held: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> Sequence[Strand[Parcel]]:
-        def work() -> Step[list[Strand[Parcel]]]:
-            rows = [(strand.key, strand.token) for strand in strands_held]
-            kept = {(key, token) for key, token in (yield queries.renew(rows=rows, lease_until=now + lease.length))}
-            return [strand for strand in strands_held if (strand.key, strand.token) in kept]
-
-        return self._database.write_blocking(work)
-
-    def held(self, strands_held: Sequence[Strand[Parcel]]) -> Sequence[Strand[Parcel]]:
-        def work() -> Step[list[Strand[Parcel]]]:
-            rows = yield queries.held(rows=[(strand.key, strand.token) for strand in strands_held])
-            kept = {(key, token) for key, token in rows}
-            return [strand for strand in strands_held if (strand.key, strand.token) in kept]
-
-        return self._database.read_blocking(work)
-
     async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:
             rows = yield queries.held_by(holder=lease.holder)
@@ -105,7 +90,7 @@ class InboundLane:
     async def next_due(self, *, now: datetime) -> datetime | None:
         def work() -> Step[datetime | None]:
             due = [queries.earliest_due(served_by=served_by) for served_by in self._serves()]
-            found = yield from together(queries.earliest_lease(), *due)
+            found = yield from together(self._leases.earliest_lease(), *due)
             return min((instant(at) for rows in found for (at,) in rows), default=None)
 
         return await self._database.read(work)
@@ -125,22 +110,20 @@ class InboundLane:
         self._pruned_up_to = pruned.up_to
         return pruned
 
-    async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
-        """End the leases of holders that are known to have died, without waiting; whether there were any."""
-        dead = await self._database.read(partial(upkeep.dead_holders, is_dead))
-        if dead:
-            await self._database.write(partial(upkeep.end_leases, dead, now))
-        return bool(dead)
-
     async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
         """Cut waits and leases that a clock which was set back has made too long."""
-        await self._database.write(partial(upkeep.straighten, due=now + longest_wait, lease=now + lease))
+
+        def work() -> Step[None]:
+            yield from upkeep.straighten(now + longest_wait)
+            yield self._leases.cut_leases(horizon=now + lease)
+
+        await self._database.write(work)
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, then take heads; where a destination is full, from the others."""
         heads: list[Row] = []
         looks = self._looks(room, now)
-        overdue, *found = yield from together(queries.overdue(now=now, limit=_MOST_RESCUED), *looks)
+        overdue, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), *looks)
         if overdue:
             yield from self._rescue_strands(overdue, now)
             found = yield from together(*looks)

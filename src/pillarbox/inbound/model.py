@@ -64,6 +64,7 @@ class InboundMessage(msgspec.Struct, frozen=True):
     source_message_id: str | None
     source_channel_id: str | None
     token: int
+    confirmed_at: datetime | None = None
 
 
 def message_from(row: Row) -> InboundMessage:
@@ -89,6 +90,7 @@ def message_from(row: Row) -> InboundMessage:
         source_message_id=row[18],
         source_channel_id=row[19],
         token=row[20],
+        confirmed_at=instant_or_none(row[21]),
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Retry
 from pillarbox.errors import AlreadyEnded
 from pillarbox.inbound import reading, strands
+from pillarbox.inbound.confirmation import confirm
 from pillarbox.inbound.edge import check_new_message
 from pillarbox.inbound.lane import InboundLane, Rescue
 from pillarbox.inbound.model import (
@@ -218,6 +219,10 @@ class Inbound:
 
     def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
         return (yield from strands.close(session_id, now=now, reason=reason))
+
+    def confirming(self, prompts: Sequence[tuple[str, str]], now: datetime) -> Step[None]:
+        """Agents say that they were given these prompts: the messages they carry are confirmed."""
+        yield from confirm(prompts, now)
 
     def after_change(self, session_id: str) -> None:
         self._wake()

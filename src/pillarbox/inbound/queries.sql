@@ -40,17 +40,6 @@ SET next_seq = rows.next_seq,
 FROM :rows(session_id text, next_seq bigint, added bigint, head_seq bigint, due_at instant)
 WHERE inbound_strand.session_id = rows.session_id
 
--- name: overdue
--- Strands whose lease is over, on idx_inbound_strand_lease.
-SELECT session_id, head_seq FROM inbound_strand
-WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit :skip_locked(inbound_strand)
-
--- name: holders
-SELECT DISTINCT holder FROM inbound_strand WHERE lease_until IS NOT NULL
-
--- name: end_leases
-UPDATE inbound_strand SET lease_until = :now WHERE lease_until > :now AND holder :in(holders text)
-
 -- name: rescue_rows
 -- A row whose worker went away waits like any failed one, and the longest step once it has outlived too many workers.
 UPDATE inbound_queue
@@ -109,21 +98,8 @@ RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound
     inbound_queue.content, inbound_queue.payload_json, inbound_queue.actor_id, inbound_queue.actor_name,
     inbound_queue.actor_avatar_url, inbound_queue.status, inbound_queue.created_at, inbound_queue.processed_at,
     inbound_queue.attempt_count, inbound_queue.death_count, inbound_queue.next_retry_at, inbound_queue.last_error,
-    inbound_queue.locked_at, inbound_queue.source_message_id, inbound_queue.source_channel_id, inbound_queue.token
-
--- name: renew
--- Only what is still held under the same token; locked in the order of ids first.
-UPDATE inbound_strand SET lease_until = :lease_until
-WHERE session_id IN (
-    SELECT s.session_id FROM inbound_strand s JOIN :rows(session_id text, token bigint)
-    ON s.session_id = rows.session_id AND s.token = rows.token
-    WHERE s.lease_until IS NOT NULL ORDER BY s.session_id :lock(s))
-RETURNING session_id, token
-
--- name: held
-SELECT s.session_id, s.token FROM inbound_strand s
-JOIN :rows(session_id text, token bigint) ON s.session_id = rows.session_id AND s.token = rows.token
-WHERE s.lease_until IS NOT NULL
+    inbound_queue.locked_at, inbound_queue.source_message_id, inbound_queue.source_channel_id, inbound_queue.token,
+    inbound_queue.confirmed_at
 
 -- name: held_by
 -- What one holder has in flight, on idx_inbound_strand_lease.
@@ -131,7 +107,7 @@ SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
     q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at,
     q.attempt_count, q.death_count, q.next_retry_at, q.last_error,
-    q.locked_at, q.source_message_id, q.source_channel_id, q.token,
+    q.locked_at, q.source_message_id, q.source_channel_id, q.token, q.confirmed_at,
     s.destination, s.token
 FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
 WHERE s.lease_until IS NOT NULL AND s.holder = :holder
@@ -213,9 +189,6 @@ UPDATE inbound_strand SET open_count = open_count - 1 WHERE session_id = :sessio
 -- name: earliest_due
 SELECT due_at FROM inbound_strand WHERE served_by = :served_by AND due_at IS NOT NULL ORDER BY due_at LIMIT 1
 
--- name: earliest_lease
-SELECT lease_until FROM inbound_strand WHERE lease_until IS NOT NULL ORDER BY lease_until LIMIT 1
-
 -- name: pull_in
 -- A due time further away than the longest wait comes from a clock that was set: it is cut to that wait.
 UPDATE inbound_strand SET due_at = :horizon WHERE served_by = :served_by AND due_at > :horizon
@@ -225,9 +198,6 @@ RETURNING session_id, head_seq
 UPDATE inbound_queue SET next_retry_at = :horizon FROM :rows(session_id text, seq bigint)
 WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.seq
     AND inbound_queue.next_retry_at > :horizon
-
--- name: cut_leases
-UPDATE inbound_strand SET lease_until = :horizon WHERE lease_until > :horizon
 
 -- name: served
 SELECT DISTINCT served_by FROM inbound_strand WHERE due_at IS NOT NULL
@@ -243,13 +213,13 @@ DELETE FROM inbound_queue WHERE id :in(ids bigint) AND status IN ('delivered', '
 -- name: get
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
-    source_channel_id, token
+    source_channel_id, token, confirmed_at
 FROM inbound_queue WHERE id = :id
 
 -- name: list
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
-    source_channel_id, token
+    source_channel_id, token, confirmed_at
 FROM inbound_queue
 WHERE id > :after AND (:status = '' OR status = :status)
 ORDER BY id LIMIT :limit
@@ -258,7 +228,7 @@ ORDER BY id LIMIT :limit
 -- What has not ended stands from the heads on: found there, however much has ended before.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
-    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token
+    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token, q.confirmed_at
 FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq >= s.head_seq
 WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
 ORDER BY q.id LIMIT :limit
@@ -267,7 +237,7 @@ ORDER BY q.id LIMIT :limit
 -- Only a head can be in flight or failing.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
-    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token
+    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token, q.confirmed_at
 FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
 WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
 ORDER BY q.id LIMIT :limit
@@ -275,7 +245,7 @@ ORDER BY q.id LIMIT :limit
 -- name: list_session
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
-    source_channel_id, token
+    source_channel_id, token, confirmed_at
 FROM inbound_queue
 WHERE session_id = :session_id AND seq > :after AND (:status = '' OR status = :status)
 ORDER BY seq LIMIT :limit
@@ -298,3 +268,12 @@ FROM inbound_strand WHERE head_seq IS NOT NULL
 -- The oldest open message is the head of some strand.
 SELECT min(q.created_at) FROM inbound_strand s
 JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
+
+-- name: unconfirmed
+-- What a session was given last and nobody has confirmed, newest first, on idx_inbound_queue_order.
+SELECT id, content FROM inbound_queue
+WHERE session_id = :session_id AND seq >= :from_seq AND status IN ('processing', 'delivered') AND confirmed_at IS NULL
+ORDER BY session_id DESC, seq DESC
+
+-- name: confirm
+UPDATE inbound_queue SET confirmed_at = :now WHERE id :in(ids bigint)

@@ -69,7 +69,7 @@ def status(now: datetime) -> Step[InboundStatus]:
 
 def shown(message: InboundMessage, as_shown: Shown) -> InboundMessage:
     """The message with its instants as the wall clock tells them."""
-    fields = ("created_at", "processed_at", "next_retry_at", "locked_at")
+    fields = ("created_at", "processed_at", "next_retry_at", "locked_at", "confirmed_at")
     instants = {name: as_shown(value) for name in fields if (value := getattr(message, name)) is not None}
     return msgspec.structs.replace(message, **instants)
 

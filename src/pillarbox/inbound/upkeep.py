@@ -32,17 +32,8 @@ def prune(after: int, before: Callable[[str], datetime], *, latest: datetime, li
     return Pruned(deleted, more=not reached_the_young, up_to=0 if reached_the_young else rows[-1][0])
 
 
-def dead_holders(is_dead: Callable[[str], bool]) -> Step[list[str]]:
-    return [holder for (holder,) in (yield queries.holders()) if is_dead(holder)]
-
-
-def end_leases(holders: list[str], now: datetime) -> Step[None]:
-    yield queries.end_leases(holders=holders, now=now)
-
-
-def straighten(*, due: datetime, lease: datetime) -> Step[None]:
-    """No head may be due, and no lease may end, later than these."""
+def straighten(due: datetime) -> Step[None]:
+    """No head may be due later than this."""
     for (served_by,) in (yield queries.served()):
         if cut := (yield queries.pull_in(served_by=served_by, horizon=due)):
             yield queries.pull_in_rows(rows=cut, horizon=due)
-    yield queries.cut_leases(horizon=lease)

@@ -46,3 +46,8 @@ ON CONFLICT (origin, channel_id) DO UPDATE SET session_id = excluded.session_id
 
 -- name: by_channel
 SELECT session_id FROM session_channels WHERE origin = :origin AND channel_id = :channel_id
+
+-- name: by_native_id
+-- On idx_sessions_native.
+SELECT session_id FROM sessions WHERE native_session_id = :native_session_id
+ORDER BY CASE WHEN lifecycle_status = 'closed' THEN 1 ELSE 0 END, created_at DESC, session_id DESC LIMIT 1

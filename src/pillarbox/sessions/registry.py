@@ -128,6 +128,32 @@ class Sessions:
         for follower in self._followers:
             follower.after_close(session_id, ended)
 
+    def opening(self, session: Session, now: datetime) -> Step[None]:
+        """The opening as a step of a transaction."""
+        yield from self._open(session, now)
+
+    def finding_native(self, native_session_id: str) -> Step[str | None]:
+        """The session of an agent's own session: the newest one that is open, else the newest."""
+        rows = yield _queries.by_native_id(native_session_id=native_session_id)
+        return rows[0][0] if rows else None
+
+    def anchoring(
+        self, session_id: str, *, agent: str | None, native_session_id: str | None, now: datetime
+    ) -> Step[None]:
+        """An agent has started: the session takes its identity and is no longer initializing."""
+        rows = yield _queries.get(session_id=session_id)
+        if not rows:
+            return
+        before = _session(rows[0], ())
+        told = {"agent": agent, "native_session_id": native_session_id}
+        change: dict[str, Any] = {
+            name: value for name, value in told.items() if value is not None and value != getattr(before, name)
+        }
+        if before.lifecycle_status == "initializing":
+            change["lifecycle_status"] = "active"
+        if change and before.lifecycle_status != "closed":
+            yield from self._change(session_id, SessionChange(**change), now)
+
     async def find_by_channel(self, origin: str, channel_id: str) -> str | None:
         """The session that an outside conversation belongs to."""
 

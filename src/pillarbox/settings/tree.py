@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -10,6 +11,7 @@ from msgspec import Meta, Struct, field
 
 from pillarbox.errors import SettingsError
 
+_FORWARD_URL = re.compile(r"https?://[\x21-\x7e]+")
 _YEAR = 366 * 86_400.0
 
 Seconds = Annotated[float, Meta(ge=0.01, le=_YEAR)]
@@ -145,6 +147,51 @@ class Inbound(Section, frozen=True, kw_only=True):
         return self.origin_retention_days.get(origin, max(self.retention_days, REPLAY_DAYS.get(origin, 0.0)))
 
 
+class Hooks(Section, frozen=True, kw_only=True):
+    """Processing of agents' events."""
+
+    backoff_seconds: Annotated[
+        tuple[Seconds, ...],
+        Meta(min_length=1, description="Waits between attempts; the last one repeats for ever."),
+    ] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+    lease_seconds: Annotated[Seconds, Meta(description="How long a claim holds a session's events unless renewed.")] = (
+        30.0
+    )
+    poll_seconds: Annotated[
+        Seconds, Meta(description="The longest sleep before looking for events, in the spool too, again.")
+    ] = 1.0
+    concurrency: Annotated[Count, Meta(description="How many sessions a process handles events of at once.")] = 64
+    deliver_timeout_seconds: Annotated[
+        Seconds | None,
+        Meta(description="How long the listeners of one event may take; unset: 20, or two thirds of a shorter lease."),
+    ] = None
+    strand_limit: Annotated[
+        int, Meta(ge=1, le=1000, description="How many events of a session are in memory at once.")
+    ] = 32
+    retention_days: Annotated[Days, Meta(description="How long ended events are kept.")] = 7.0
+    forward_url: Annotated[
+        str | None, Meta(description="Where every event is posted to; unset: nowhere. It may be on loopback.")
+    ] = None
+    spool_dir: Annotated[
+        str | None,
+        Meta(description="Where receivers put events while the database cannot be written; unset: beside the file."),
+    ] = None
+    deaths_before_longest_wait: Annotated[
+        Count, Meta(description="Workers that may die on an event before it waits the longest backoff.")
+    ] = 3
+
+    def __post_init__(self) -> None:
+        _refuse_timeout_beyond_lease("hooks", self.deliver_timeout_seconds, self.lease_seconds)
+        url = self.forward_url
+        if url is not None and not _FORWARD_URL.fullmatch(url):
+            raise SettingsError("hooks.forward_url must begin with http:// or https:// and be ASCII without blanks.")
+
+    @property
+    def effective_deliver_timeout_seconds(self) -> float:
+        """Tell how long the listeners of one event may take, always less than the lease."""
+        return _timeout_below_lease(self.deliver_timeout_seconds, self.lease_seconds, default=20.0)
+
+
 class Inbox(Section, frozen=True, kw_only=True):
     """The idempotency inbox."""
 
@@ -164,4 +211,5 @@ class Settings(Section, frozen=True, kw_only=True):
     shutdown: Shutdown = Shutdown()
     database: Database = Database()
     inbound: Inbound = Inbound()
+    hooks: Hooks = Hooks()
     inbox: Inbox = Inbox()

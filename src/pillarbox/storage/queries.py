@@ -42,9 +42,11 @@ class Query:
         return Statement(self, params)
 
 
-def load_queries(package: str, file: str = "queries.sql") -> Any:
-    """The blocks of a package's SQL file, as attributes of one object."""
+def load_queries(package: str, file: str = "queries.sql", **tables: str) -> Any:
+    """The blocks of a package's SQL file, as attributes of one object; `{name}` in it stands for the table so named."""
     text = files(package).joinpath(file).read_text(encoding="utf-8")
+    for name, table in tables.items():
+        text = text.replace(f"{{{name}}}", table)
     return SimpleNamespace(**{query.name: query for query in parse_queries(text)})
 
 

@@ -47,6 +47,34 @@ class InboundMetrics:
         (self._by_kind.get(kind) or self.delivery_seconds.labels(target=kind)).observe(seconds)
 
 
+class HookMetrics:
+    """What the hooks pipe counts."""
+
+    def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
+        name = f"{prefix}_hooks"
+        self.stored = Counter(f"{name}_stored_total", "Events stored by this process.", registry=registry)
+        self.picked_up = Counter(f"{name}_picked_up_total", "Events picked up from the spool.", registry=registry)
+        self.delivered = Counter(f"{name}_delivered_total", "Events that every listener took.", registry=registry)
+        self.superseded = Counter(
+            f"{name}_superseded_total", "Events of a burst that a later one superseded.", registry=registry
+        )
+        self.dead = Counter(f"{name}_dead_total", "Events closed with an error.", registry=registry)
+        self.failed_attempts = Counter(
+            f"{name}_failed_attempts_total", "Attempts that failed and will be repeated.", registry=registry
+        )
+        self.inflight = Gauge(f"{name}_inflight", "Events with their listeners here.", registry=registry)
+        self.queue_length = Gauge(f"{name}_queue_length", "Events that wait.", registry=registry)
+        self.dead_length = Gauge(
+            f"{name}_dead_length", "Events closed with an error and still kept.", registry=registry
+        )
+        self.oldest_age_seconds = Gauge(
+            f"{name}_oldest_age_seconds", "Age of the oldest event that waits.", registry=registry
+        )
+        self.delivery_seconds = Histogram(
+            f"{name}_delivery_seconds", "Duration of one attempt.", buckets=_BUCKETS, registry=registry
+        )
+
+
 class InboxMetrics:
     """What the inbox counts: its answers, and the keys it forgot."""
 
@@ -71,6 +99,7 @@ class Metrics:
     def __init__(self, prefix: str = "pillarbox") -> None:
         self._registry = CollectorRegistry()
         self.inbound = InboundMetrics(prefix, self._registry)
+        self.hooks = HookMetrics(prefix, self._registry)
         self.inbox = InboxMetrics(prefix, self._registry)
         self._http_requests = Counter(
             f"{prefix}_http_requests_total",

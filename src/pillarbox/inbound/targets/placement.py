@@ -17,6 +17,7 @@ from pillarbox.telemetry.redact import HIDDEN
 from pillarbox.text import check_name, check_text, printable
 
 ANY_NODE = "any"
+NOBODY = "nobody"
 _LONGEST_DESTINATION = 300
 
 _LONGEST_URL = 2000
@@ -81,8 +82,19 @@ class PythonTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: str
 
 
-TargetSpec = HttpTarget | CommandTarget | PythonTarget
-KINDS: dict[str, type[TargetSpec]] = {"http": HttpTarget, "command": CommandTarget, "python": PythonTarget}
+class NoTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nowhere yet: messages wait until the session is given a target. What an agent that started by itself begins with."""
+
+    kind: Literal["none"] = "none"
+
+
+TargetSpec = HttpTarget | CommandTarget | PythonTarget | NoTarget
+KINDS: dict[str, type[TargetSpec]] = {
+    "http": HttpTarget,
+    "command": CommandTarget,
+    "python": PythonTarget,
+    "none": NoTarget,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,8 @@ def place(target: dict[str, Any], node: str | None) -> Placement:
             return Placement(_short(f"command:{spec.argv[0]}"), served_by)
         case PythonTarget():
             return Placement(f"python:{spec.name}", f"python:{spec.name}")
+        case NoTarget():
+            return Placement(spec.kind, NOBODY)
 
 
 def _short(destination: str) -> str:

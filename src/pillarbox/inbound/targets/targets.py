@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import assert_never, get_args
 
 from pillarbox.clock import Clock
-from pillarbox.engine import Delivered, Outcome
+from pillarbox.engine import Delivered, Outcome, Retry
 from pillarbox.errors import InvalidInput
 from pillarbox.inbound.model import InboundMessage, Parcel
 from pillarbox.inbound.targets.command import deliver_command
@@ -17,6 +17,7 @@ from pillarbox.inbound.targets.placement import (
     ANY_NODE,
     CommandTarget,
     HttpTarget,
+    NoTarget,
     PythonTarget,
     TargetSpec,
     read_target,
@@ -65,6 +66,8 @@ class Targets:
                 outcome = await self._callables[spec.name](parcel.message)
                 # Whatever else it answers, it did not raise.
                 return outcome if isinstance(outcome, _OUTCOMES) else Delivered()
+            case NoTarget():
+                return Retry("The session has no target any more.", counts=False)
             case _:
                 assert_never(spec)
 

@@ -1,0 +1,87 @@
+"""What events tell about the agent of their session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pillarbox.hooks.model import AgentState, HookRow, Turn
+from pillarbox.storage import Row, instant, instant_or_none
+
+_LONGEST_EXCERPT = 4000
+_LONGEST_PATH = 4096
+
+_TURNS: dict[str, Turn] = {
+    "session_start": "idle",
+    "user_prompt_submit": "working",
+    "tool_use": "working",
+    "tool_done": "working",
+    "agent_stop": "idle",
+    "notification": "waiting",
+}
+
+
+class Change(NamedTuple):
+    """What to change of an agent's state; None leaves a thing as it is."""
+
+    session_id: str
+    turn: Turn | None = None
+    last_activity: datetime | None = None
+    last_user_input: str | None = None
+    last_user_input_at: datetime | None = None
+    last_turn_completed_at: datetime | None = None
+    last_notification: str | None = None
+    last_error: str | None = None
+    transcript_path: str | None = None
+
+
+def change_of(row: HookRow) -> Change:
+    """What one event tells; tool events tell of activity alone, for output has a path of its own."""
+    payload, at = row.payload or {}, row.created_at
+    change = Change(row.session_id, _TURNS.get(row.event_type), at)
+    transcript = text_of(payload, "transcript_path", most=_LONGEST_PATH)
+    match row.event_type:
+        case "user_prompt_submit":
+            change = change._replace(last_user_input=_excerpt(payload, "prompt"), last_user_input_at=at)
+        case "agent_stop":
+            change = change._replace(last_turn_completed_at=at)
+        case "notification":
+            change = change._replace(last_notification=_excerpt(payload, "message"))
+        case "error":
+            change = change._replace(last_error=_excerpt(payload, "message") or _excerpt(payload, "code"))
+    return change._replace(transcript_path=transcript)
+
+
+def merged(rows: Iterable[HookRow]) -> list[Change]:
+    """The changes that these events make, in their order, one for each session."""
+    changes: dict[str, Change] = {}
+    for row in rows:
+        new = change_of(row)
+        told = {field: value for field, value in new._asdict().items() if value is not None}
+        changes[row.session_id] = changes.get(row.session_id, new)._replace(**told)
+    return [changes[key] for key in sorted(changes)]
+
+
+def state_from(row: Row) -> AgentState:
+    return AgentState(
+        turn=row[0],
+        last_activity=instant(row[1]),
+        last_user_input=row[2],
+        last_user_input_at=instant_or_none(row[3]),
+        last_turn_completed_at=instant_or_none(row[4]),
+        last_notification=row[5],
+        last_error=row[6],
+        transcript_path=row[7],
+    )
+
+
+def text_of(payload: dict[str, Any], field: str, *, most: int) -> str | None:
+    """A field that is text of a usable length; payloads are what agents make of them."""
+    value = payload.get(field)
+    return value if isinstance(value, str) and 0 < len(value) <= most else None
+
+
+def _excerpt(payload: dict[str, Any], field: str) -> str | None:
+    value = payload.get(field)
+    return value[:_LONGEST_EXCERPT] if isinstance(value, str) else None

@@ -1,0 +1,1 @@
+"""Writing ourselves into the settings of agents, and out of them again."""

@@ -1,0 +1,67 @@
+"""Which events of a burst are worth delivering: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+CRITICAL = frozenset({"session_start", "user_prompt_submit", "agent_stop", "session_end", "notification", "error"})
+"""Never dropped, merged or moved; every other type, known or not, is bursty."""
+
+
+class Mark(NamedTuple):
+    """An open event, as much of it as it takes to decide."""
+
+    id: int
+    seq: int
+    event_type: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to deliver, in order; what need not be, and by what each was superseded; whether a burst may go on behind it."""
+
+    kept: tuple[Mark, ...]
+    superseded: tuple[tuple[Mark, Mark], ...]
+    open_ended: bool
+
+
+def coalesce(marks: Sequence[Mark]) -> Run:
+    """Between two critical events only the latest of each bursty type is kept."""
+    kept: list[Mark] = []
+    superseded: list[tuple[Mark, Mark]] = []
+    burst: list[Mark] = []
+
+    def end_burst() -> None:
+        latest = {mark.event_type: mark for mark in burst}
+        for mark in burst:
+            last = latest[mark.event_type]
+            if mark is last:
+                kept.append(mark)
+            else:
+                superseded.append((mark, last))
+        burst.clear()
+
+    for mark in marks:
+        if mark.event_type in CRITICAL:
+            end_burst()
+            kept.append(mark)
+        else:
+            burst.append(mark)
+    open_ended = bool(burst)
+    end_burst()
+    return Run(tuple(kept), tuple(superseded), open_ended)
+
+
+def begin(kept: Sequence[Mark], *, limit: int, most_bytes: int) -> tuple[Mark, ...]:
+    """The first of these that may be in memory at once: always one, then up to so many and so much."""
+    taken: list[Mark] = []
+    size = 0
+    for mark in kept[:limit]:
+        size += mark.size
+        if taken and size > most_bytes:
+            break
+        taken.append(mark)
+    return tuple(taken)

@@ -1,0 +1,294 @@
+"""The hook outbox as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.hooks import strands
+from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce
+from pillarbox.hooks.model import HookRow, row_from
+from pillarbox.hooks.strands import Locked, queries
+from pillarbox.storage import Database, Row, Step, instant, together
+from pillarbox.strands import StrandLeases
+from pillarbox.text import printable
+
+_MOST_RESCUED = 500
+_STRETCH = 1000
+# How much of one burst is looked through in one claim; a longer one is delivered in more than one piece.
+_MOST_LOOKED_AT = 4096
+_MOST_BYTES = 1024 * 1024
+_LONGEST_ERROR = 1000
+
+Held = Settlement[HookRow]
+TakeEffect = Callable[[Sequence[HookRow], datetime], Step[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """What becomes of a row whose worker went away: due at once, or after `later` once it outlived `deaths` workers."""
+
+    deaths: int
+    later: timedelta
+
+
+class _Due(NamedTuple):
+    """A strand that may be claimed, under our lock."""
+
+    session_id: str
+    token: int
+    head_seq: int
+    next_seq: int
+
+
+class HookLane(StrandLeases[HookRow]):
+    """Claims a session's run of events; one run in flight for each session; every later write is fenced by its token."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        rescue: Rescue,
+        limit: int,
+        take_effect: TakeEffect,
+        superseded: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        super().__init__(database, "hook_strand")
+        self._rescue = rescue
+        self._limit = limit
+        self._take_effect = take_effect
+        self._superseded = superseded
+        self._pruned_up_to = 0
+
+    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[HookRow]]:
+        return (await self.turn((), lease, room=room, now=now)).claimed
+
+    async def settle(self, settlements: Sequence[Held], *, now: datetime) -> Sequence[Held]:
+        def work() -> Step[list[Held]]:
+            return (yield from self._settle(settlements, now))
+
+        lost = await self._database.write(work)
+        self._database.ring()
+        return lost
+
+    async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[HookRow]:
+        def work() -> Step[tuple[Turn[HookRow], int]]:
+            lost = yield from self._settle(settlements, now)
+            claimed, superseded = (yield from self._claim(lease, room.slots, now)) if room.slots > 0 else ([], 0)
+            return Turn(claimed, lost), superseded
+
+        turn, superseded = await self._database.write(work)
+        self._superseded(superseded)
+        return turn
+
+    async def held_by(self, lease: Lease) -> Sequence[Strand[HookRow]]:
+        def work() -> Step[list[Strand[HookRow]]]:
+            held: dict[tuple[str, int], list[HookRow]] = {}
+            for row in (yield queries.held_by(holder=lease.holder)):
+                held.setdefault((row[1], row[-1]), []).append(row_from(row))
+            return [Strand(key, key, token, tuple(rows)) for (key, token), rows in held.items()]
+
+        return await self._database.read(work)
+
+    async def release(self, strands_held: Sequence[Strand[HookRow]], *, now: datetime) -> None:
+        await self.settle([Settlement(strand, strand.rows[0], Skipped("", at=now)) for strand in strands_held], now=now)
+
+    async def next_due(self, *, now: datetime) -> datetime | None:
+        def work() -> Step[datetime | None]:
+            found = yield from together(self._leases.earliest_lease(), queries.earliest_due())
+            return min((instant(at) for rows in found for (at,) in rows), default=None)
+
+        return await self._database.read(work)
+
+    async def prune(self, *, before: datetime, limit: int = _STRETCH) -> int:
+        return (await self.prune_stretch(before=before, limit=limit))[0]
+
+    async def prune_stretch(self, *, before: datetime, limit: int = _STRETCH) -> tuple[int, bool]:
+        """Delete what ended before then in the next stretch of the table; how many, and whether there may be more."""
+
+        def work() -> Step[tuple[int, bool, int]]:
+            rows = yield queries.oldest_rows(after=self._pruned_up_to, limit=_STRETCH)
+            over = [row[0] for row in rows if row[2] is not None and instant(row[2]) < before][:limit]
+            deleted = len((yield queries.prune(ids=over))) if over else 0
+            if deleted == limit:
+                return deleted, True, self._pruned_up_to
+            young = len(rows) < _STRETCH or instant(rows[-1][1]) >= before
+            return deleted, not young, 0 if young else rows[-1][0]
+
+        deleted, more, self._pruned_up_to = await self._database.write(work)
+        return deleted, more
+
+    async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
+        """Cut waits and leases that a clock which was set back has made too long."""
+
+        def work() -> Step[None]:
+            if cut := (yield queries.pull_in(horizon=now + longest_wait)):
+                yield queries.pull_in_rows(rows=cut, horizon=now + longest_wait)
+            yield self._leases.cut_leases(horizon=now + lease)
+
+        await self._database.write(work)
+
+    def _claim(self, lease: Lease, slots: int, now: datetime) -> Step[tuple[list[Strand[HookRow]], int]]:
+        """Rescue, then take the runs that are due; answers them, and how many events were superseded on the way."""
+        look = queries.due_strands(now=now, limit=slots)
+        overdue, due = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), look)
+        if overdue:
+            yield from self._rescue_strands(overdue, now)
+            due = yield look
+        if not due:
+            return [], 0
+        chosen = [_Due(*row) for row in due]
+        runs = yield from self._runs(chosen)
+        return (yield from self._take(chosen, runs, lease, now)), sum(len(run.superseded) for run in runs.values())
+
+    def _runs(self, chosen: Sequence[_Due]) -> Step[dict[str, Run]]:
+        """What each strand has waiting, coalesced; further into those where a burst goes on."""
+        marks: dict[str, list[Mark]] = {strand.session_id: [] for strand in chosen}
+        reached = {strand.session_id: strand.head_seq - 1 for strand in chosen}
+        runs: dict[str, Run] = {}
+        looking, stretch = list(chosen), 2 * self._limit
+        while looking:
+            stretches = [(s.session_id, reached[s.session_id] + 1, reached[s.session_id] + stretch) for s in looking]
+            for session_id, *mark in (yield queries.window(rows=stretches)):
+                marks[session_id].append(Mark(*mark))
+            for session_id, _, to_seq in stretches:
+                reached[session_id] = to_seq
+                runs[session_id] = coalesce(marks[session_id])
+            looking = [s for s in looking if self._goes_on(s, runs[s.session_id], reached[s.session_id])]
+            stretch = _MOST_LOOKED_AT // 2
+        return runs
+
+    def _goes_on(self, strand: _Due, run: Run, reached: int) -> bool:
+        """Whether it takes a look at later rows to know this run, and that look may be had."""
+        if reached + 1 >= strand.next_seq:
+            return False
+        if not run.kept:
+            return True
+        enough = len(run.kept) >= self._limit and not run.open_ended
+        return not enough and reached - strand.head_seq < _MOST_LOOKED_AT
+
+    def _take(
+        self, chosen: Sequence[_Due], runs: dict[str, Run], lease: Lease, now: datetime
+    ) -> Step[list[Strand[HookRow]]]:
+        taken, held, superseded, emptied = {}, [], [], []
+        for strand in chosen:
+            run = runs[strand.session_id]
+            if not run.kept:
+                emptied.append(strand.session_id)
+                continue
+            first = begin(run.kept, limit=self._limit, most_bytes=_MOST_BYTES)
+            token = strand.token + 1
+            taken[strand.session_id] = token
+            held += [(mark.id, token) for mark in first]
+            superseded += [(mark.id, by.id, by.event_type) for mark, by in run.superseded]
+        if emptied:
+            yield queries.empty_strands(session_ids=emptied)
+        if superseded:
+            yield queries.supersede(rows=superseded, now=now)
+        rows: dict[str, list[HookRow]] = {key: [] for key in taken}
+        for row in (yield queries.take_rows(rows=held, now=now)) if held else ():
+            rows[row[1]].append(row_from(row))
+        for of_one in rows.values():
+            of_one.sort(key=lambda row: row.seq)
+        if not taken:
+            return []
+        yield queries.take_strands(
+            rows=[
+                (key, token, rows[key][0].seq, rows[key][-1].seq, len(rows[key]), len(runs[key].superseded))
+                for key, token in taken.items()
+            ],
+            lease_until=now + lease.length,
+            holder=lease.holder,
+        )
+        return [Strand(key, key, token, tuple(rows[key])) for key, token in taken.items()]
+
+    def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
+        later = now + self._rescue.later
+        yield queries.rescue_behind(rows=overdue, now=now)
+        rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
+        due = {session_id: now for session_id, _ in overdue} | {key: instant(due_at) for key, due_at in rows}
+        yield queries.rescue_strands(rows=list(due.items()))
+
+    def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
+        if not settlements:
+            return []
+        locked = yield from strands.lock(settlement.strand.key for settlement in settlements)
+        held = [settlement for settlement in settlements if _still_held(settlement, locked)]
+        if held:
+            by_key: dict[str, list[Held]] = {}
+            for settlement in held:
+                by_key.setdefault(settlement.strand.key, []).append(settlement)
+            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in held])
+            yield from self._settle_strands(by_key, now)
+            ended = [s.row for s in held if isinstance(s.outcome, Delivered | Failed) and s.row.payload is not None]
+            if ended:
+                yield from self._take_effect(ended, now)
+        return [settlement for settlement in settlements if not _still_held(settlement, locked)]
+
+    def _settle_strands(self, by_key: dict[str, list[Held]], now: datetime) -> Step[None]:
+        behind = {key: _behind(reported[-1]) for key, reported in by_key.items()}
+        given_back = [
+            (row.id, reported[-1].strand.token)
+            for key, reported in by_key.items()
+            if reported[-1].ends
+            for row in behind[key]
+        ]
+        if given_back:
+            yield queries.give_back_rows(rows=given_back, now=now)
+        looking = [(key, each[-1].row.seq) for key, each in by_key.items() if not behind[key] and _has_ended(each[-1])]
+        heads = yield from strands.next_heads(looking)
+        heads |= {key: rows[0].seq for key, rows in behind.items() if rows}
+        yield queries.settle_strands(
+            rows=[_settled_strand(key, by_key[key], heads.get(key), now) for key in sorted(by_key)]
+        )
+
+
+def _behind(settlement: Held) -> tuple[HookRow, ...]:
+    """What the strand holds behind the row that was reported on last."""
+    rows = settlement.strand.rows
+    return rows[rows.index(settlement.row) + 1 :]
+
+
+def _has_ended(settlement: Held) -> bool:
+    return isinstance(settlement.outcome, Delivered | Failed)
+
+
+def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
+    strand = locked.get(settlement.strand.key)
+    return strand is not None and strand.in_flight and strand.token == settlement.strand.token
+
+
+def _settled_strand(key: str, reported: list[Held], next_head: int | None, now: datetime) -> tuple[object, ...]:
+    last = reported[-1]
+    ended = sum(map(_has_ended, reported))
+    match last.outcome:
+        case Retry():
+            return key, last.row.seq, last.outcome.at, 1, ended, 1
+        case Skipped():
+            return key, last.row.seq, last.outcome.at, 1, ended, int(last.row.last_error is not None)
+        case _ if not last.ends:
+            return key, next_head, None, 0, ended, 0
+        case _:
+            return key, next_head, None if next_head is None else now, 1, ended, 0
+
+
+def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
+    row, token, outcome = settlement.row, settlement.strand.token, settlement.outcome
+    match outcome:
+        case Delivered():
+            return row.id, token, "delivered", now, None, None, 0
+        case Failed():
+            return row.id, token, "dead", now, None, _storable(outcome.error), 0
+        case Retry():
+            return row.id, token, "failed", None, outcome.at, _storable(outcome.error), 0 if outcome.counts else 1
+        case Skipped():
+            reason = _storable(outcome.reason) or row.last_error
+            return row.id, token, "pending" if reason is None else "failed", None, outcome.at, reason, 1
+
+
+def _storable(error: str) -> str:
+    """An error's text as every database takes it: a handler may raise anything, NUL and unpaired surrogates included."""
+    return printable(error, _LONGEST_ERROR)

@@ -1,0 +1,68 @@
+"""Telling those who listen: callables of this process, and one URL."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Callable
+
+import msgspec
+
+from pillarbox.engine import Delivered, Failed, Outcome, Retry
+from pillarbox.errors import InvalidInput, PermanentError
+from pillarbox.hooks.model import HookEvent
+from pillarbox.posting import Poster, Unreached
+from pillarbox.telemetry import brief
+from pillarbox.text import check_name
+
+Listen = Callable[[HookEvent], object]
+ALL = "*"
+LONGEST_TYPE = 64
+
+
+class Listeners:
+    """Each event goes to every listener of its type, in the order they came, and then to the URL."""
+
+    def __init__(self, forward_url: str | None) -> None:
+        self._by_type: dict[str, list[Listen]] = defaultdict(list)
+        self._forward_url = forward_url
+        self._poster = Poster()
+
+    def add(self, event_types: tuple[str, ...], listen: Listen) -> None:
+        """Let a callable hear of these types, or of all."""
+        if not callable(listen):
+            raise InvalidInput("listener", "must be a callable that takes an event.")
+        for event_type in event_types or (ALL,):
+            self._by_type[check_name("event_type", event_type, most=LONGEST_TYPE)].append(listen)
+
+    async def tell(self, event: HookEvent) -> Outcome:
+        """Tell everybody once; what one of them raises is this attempt's end, and the next tells all of them again."""
+        for listen in (*self._by_type.get(event.event_type, ()), *self._by_type.get(ALL, ())):
+            answer = listen(event)
+            if inspect.isawaitable(answer):
+                await answer
+        return await self._forward(event) if self._forward_url else Delivered()
+
+    async def close(self) -> None:
+        await self._poster.close()
+
+    async def _forward(self, event: HookEvent) -> Outcome:
+        assert self._forward_url is not None
+        headers = {"Pillarbox-Event-Id": str(event.id), "Pillarbox-Attempt": str(event.attempt)}
+        try:
+            async with self._poster.post(self._forward_url, headers, msgspec.json.encode(event)) as reply:
+                return _judged(reply.status)
+        except Unreached as trouble:
+            return Retry(str(trouble))
+
+
+def judge(error: Exception) -> Outcome:
+    """A listener may say that trying again would not help; anything else it raises is tried again."""
+    return Failed(brief(error)) if isinstance(error, PermanentError) else Retry(brief(error))
+
+
+def _judged(status: int) -> Outcome:
+    if 200 <= status < 300:
+        return Delivered()
+    said = f"The target answered HTTP {status}."
+    return Failed(said) if status == 422 else Retry(said)

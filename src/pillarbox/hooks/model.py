@@ -1,0 +1,126 @@
+"""Events in an agent's life, on their way to whoever listens."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from pillarbox.storage import Row, instant, instant_or_none
+
+Status = Literal["pending", "processing", "delivered", "failed", "superseded", "dead"]
+STATUSES: tuple[Status, ...] = ("pending", "processing", "delivered", "failed", "superseded", "dead")
+Turn = Literal["idle", "working", "waiting"]
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event as it is handed in."""
+
+    session_id: str
+    event_type: str
+    payload: dict[str, Any] = {}
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """The answer to an event that was handed in: it is on disk."""
+
+    id: int
+
+
+class HookEvent(msgspec.Struct, frozen=True):
+    """An event as listeners get it; one that comes twice has the same id, and a higher attempt."""
+
+    id: int
+    session_id: str
+    event_type: str
+    payload: dict[str, Any]
+    attempt: int
+
+
+class HookRow(NamedTuple):
+    """A claimed row of `hook_outbox`; the payload is None where it is not a JSON object."""
+
+    id: int
+    session_id: str
+    seq: int
+    event_type: str
+    created_at: datetime
+    attempt_count: int
+    last_error: str | None
+    payload: dict[str, Any] | None
+
+
+class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `hook_outbox` as operators see it."""
+
+    id: int
+    session_id: str
+    seq: int
+    event_type: str
+    status: Status
+    created_at: datetime
+    next_attempt_at: datetime | None
+    locked_at: datetime | None
+    delivered_at: datetime | None
+    attempt_count: int
+    superseded_by: int | None
+    superseded_by_type: str | None
+    last_error: str | None
+    payload: Any
+
+
+class HooksStatus(msgspec.Struct, frozen=True):
+    """All sessions' events together; `dead` ones ended with an error and are kept for a while."""
+
+    pending: int
+    processing: int
+    failed: int
+    dead: int
+    oldest_age_seconds: float | None
+
+
+class AgentState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the events of a session have told about its agent."""
+
+    turn: Turn | None
+    last_activity: datetime
+    last_user_input: str | None
+    last_user_input_at: datetime | None
+    last_turn_completed_at: datetime | None
+    last_notification: str | None
+    last_error: str | None
+    transcript_path: str | None
+
+
+def read_payload(text: str) -> dict[str, Any] | None:
+    """The payload as stored, or None where it is not a JSON object."""
+    try:
+        payload = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return payload if isinstance(payload, dict) else None
+
+
+def row_from(row: Row) -> HookRow:
+    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], read_payload(row[7]))
+
+
+def record_from(row: Row) -> HookRecord:
+    payload = read_payload(row[13])
+    return HookRecord(
+        id=row[0],
+        session_id=row[1],
+        seq=row[2],
+        event_type=row[3],
+        status=row[4],
+        created_at=instant(row[5]),
+        next_attempt_at=instant_or_none(row[6]),
+        locked_at=instant_or_none(row[7]),
+        delivered_at=instant_or_none(row[8]),
+        attempt_count=row[9],
+        superseded_by=row[10],
+        superseded_by_type=row[11],
+        last_error=row[12],
+        payload=row[13] if payload is None else payload,
+    )

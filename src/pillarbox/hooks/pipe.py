@@ -1,0 +1,275 @@
+"""The door of the hooks pipe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from random import Random
+from typing import Any, TypeVar
+
+from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Failed, Lease, Outcome, Pace, Policy, Retry
+from pillarbox.errors import AlreadyEnded, TooMany
+from pillarbox.hooks import agent, reading, strands
+from pillarbox.hooks.edge import check_new_event
+from pillarbox.hooks.intake import Intake
+from pillarbox.hooks.lane import HookLane, Rescue
+from pillarbox.hooks.listeners import Listen, Listeners, judge
+from pillarbox.hooks.model import AgentState, HookEvent, HookRecord, HookRow, HooksStatus, NewEvent, Status, Stored
+from pillarbox.hooks.policy import HooksPolicy
+from pillarbox.hooks.strands import Checked
+from pillarbox.hooks.tail import Tail
+from pillarbox.hooks.transcripts import codex_transcript
+from pillarbox.process import is_dead
+from pillarbox.sessions import Sessions
+from pillarbox.storage import Database, Step
+from pillarbox.telemetry import Metrics
+
+ListenT = TypeVar("ListenT", bound=Listen)
+Confirm = Callable[[Sequence[tuple[str, str]], datetime], Step[None]]
+
+_MOST_TOGETHER = 256
+_MOST_FOLLOWERS = 64
+_PRUNE_EVERY = 60.0
+_STRAIGHTEN_EVERY = 30.0
+_BURY_EVERY = 1.0
+_LONGEST_NATIVE_ID = 255
+
+
+class Hooks:
+    """Takes events in, lets them take effect on their sessions in order, and tells whoever listens."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        policy: HooksPolicy,
+        holder: str,
+        metrics: Metrics,
+        random: Random,
+        sessions: Sessions,
+        confirm: Confirm,
+    ) -> None:
+        self._database = database
+        self._clock = database.clock
+        self._policy = policy
+        self._metrics = metrics.hooks
+        self._sessions = sessions
+        self._confirm = confirm
+        self._listeners = Listeners(policy.forward_url)
+        self._batch: Batch[Checked, Stored] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
+        self._tails: set[Tail] = set()
+        self._intake = Intake(database, sessions, policy.spool_dir)
+        self.bell = Bell()
+        self.lane = HookLane(
+            database,
+            rescue=Rescue(policy.deaths, timedelta(seconds=policy.backoff.longest)),
+            limit=policy.strand_limit,
+            take_effect=self._take_effect,
+            superseded=self._metrics.superseded.inc,
+        )
+        self.drain: Drain[HookRow] = Drain(
+            self.lane,
+            self._deliver,
+            policy=Policy(policy.backoff, judge),
+            lease=Lease(holder, policy.lease),
+            pace=Pace(policy.concurrency, policy.timeout, policy.poll),
+            clock=database.clock,
+            bell=self.bell,
+            random=random,
+            observe=self._observe,
+        )
+
+    async def post(self, session_id: str, event_type: str, payload: dict[str, Any] | None = None) -> Stored:
+        """Store one event; when this returns it is on disk."""
+        return await self.put(NewEvent(session_id=session_id, event_type=event_type, payload=payload or {}))
+
+    async def put(self, new: NewEvent) -> Stored:
+        """The same, of an event as it came in."""
+        stored = await self._batch.add(check_new_event(new, self._clock.now()))
+        self._metrics.stored.inc()
+        self._wake()
+        return stored
+
+    def on(self, *event_types: str) -> Callable[[ListenT], ListenT]:
+        """Decorate a callable to be given every event of these types, or of all; it may be given an event twice.
+
+        What it raises makes the event be tried again, and its session's later events wait; `PermanentError` closes the event.
+        """
+
+        def register(listen: ListenT) -> ListenT:
+            self._listeners.add(event_types, listen)
+            return listen
+
+        return register
+
+    @asynccontextmanager
+    async def follow(self, last_id: int | None = None) -> AsyncIterator[AsyncIterator[HookEvent | None]]:
+        """Delivered events as they come, from now on or behind one seen before; None now and then while there is none."""
+        if len(self._tails) >= _MOST_FOLLOWERS:
+            raise TooMany(f"{_MOST_FOLLOWERS} others follow the events of this process already; try again later.")
+        tail = Tail(self._database)
+        self._tails.add(tail)
+        try:
+            await tail.begin(last_id)
+            yield tail.events()
+        finally:
+            self._tails.discard(tail)
+
+    async def get(self, event_id: int) -> HookRecord:
+        return self._shown(await self._database.read(lambda: reading.get(event_id)))
+
+    async def list(
+        self, *, session_id: str | None = None, status: Status | None = None, limit: int = 100, after: int = 0
+    ) -> list[HookRecord]:
+        """Events in the order they came, from the one after `after`: an id, or a `seq` within one session."""
+        work = partial(reading.page, session_id=session_id, status=status, limit=limit, after=after)
+        return [self._shown(record) for record in await self._database.read(work)]
+
+    async def status(self) -> HooksStatus:
+        now = self._clock.now()
+        found = await self._database.read(lambda: reading.status(now))
+        self._metrics.queue_length.set(found.pending + found.processing + found.failed)
+        self._metrics.oldest_age_seconds.set(found.oldest_age_seconds or 0)
+        self._metrics.dead_length.set(found.dead)
+        return found
+
+    async def agent_state(self, session_id: str) -> AgentState | None:
+        """What the session's events have told about its agent."""
+        state = await self._database.read(lambda: reading.agent_state(session_id))
+        return reading.shown_agent(state, self._clock.shown) if state else None
+
+    async def retry(self, event_id: int) -> HookRecord:
+        """Try a waiting event now; a dead one goes again, behind what its session has waiting."""
+        now = self._clock.now()
+        record = await self._database.write(lambda: _retry(event_id, now))
+        self._wake()
+        return self._shown(record)
+
+    async def prune(self) -> tuple[int, bool]:
+        """Delete a bounded number of events whose retention is over; how many, and whether there may be more."""
+        return await self.lane.prune_stretch(before=self._clock.now() - self._policy.retention)
+
+    async def pick_up(self) -> bool:
+        """Store what receivers left in the spool; answers whether there may be more at once."""
+        stored = await self._intake.step()
+        if stored:
+            self._metrics.stored.inc(stored)
+            self._metrics.picked_up.inc(stored)
+            self._wake()
+        return bool(stored)
+
+    def chores(self) -> Sequence[Chore]:
+        return [
+            Chore("hooks.spool", self._policy.poll, self.pick_up),
+            Chore("hooks.prune", _PRUNE_EVERY, self._prune),
+            Chore("hooks.straighten", _STRAIGHTEN_EVERY, self._straighten),
+            Chore("hooks.bury", _BURY_EVERY, self.bury),
+        ]
+
+    async def close(self) -> None:
+        await self._intake.close()
+        await self._listeners.close()
+
+    def heard(self) -> None:
+        """Another process committed something: there may be work, or a hold of ours may have been taken away."""
+        self.bell.ring_from_thread()
+        self.drain.renewal.poke()
+
+    async def bury(self) -> bool:
+        """Take over at once from processes of this machine that have died."""
+        if await self.lane.bury(is_dead, now=self._clock.now()):
+            self.bell.ring()
+        return False
+
+    def _wake(self) -> None:
+        self.bell.ring()
+        self._database.ring()
+
+    async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Stored | Exception]:
+        return await self._database.write(partial(strands.enqueue, items, now=self._clock.now()))
+
+    async def _deliver(self, row: HookRow) -> Outcome:
+        if row.payload is None:
+            return Failed("The payload is not a JSON object.")
+        if row.event_type == "agent_stop":
+            await _complete_transcript(row.payload)
+        event = HookEvent(row.id, row.session_id, row.event_type, row.payload, row.attempt_count)
+        with self._metrics.inflight.track_inprogress():
+            return await self._listeners.tell(event)
+
+    def _take_effect(self, rows: Sequence[HookRow], now: datetime) -> Step[None]:
+        """What ended changes its session, in the transaction that closes it: once, whatever crashes."""
+        for row in rows:
+            if row.event_type == "session_start":
+                payload = row.payload or {}
+                yield from self._sessions.anchoring(
+                    row.session_id,
+                    agent=_name_of(payload, "agent", most=100),
+                    native_session_id=_name_of(payload, "native_session_id", most=_LONGEST_NATIVE_ID),
+                    now=now,
+                )
+        yield strands.queries.advance_agents(rows=agent.merged(rows))
+        prompts = [
+            (row.session_id, prompt)
+            for row in rows
+            if row.event_type == "user_prompt_submit" and isinstance(prompt := (row.payload or {}).get("prompt"), str)
+        ]
+        if prompts:
+            yield from self._confirm(prompts, now)
+
+    def _observe(self, row: HookRow, outcome: Outcome, seconds: float) -> None:
+        self._metrics.delivery_seconds.observe(seconds)
+        match outcome:
+            case Delivered():
+                self._metrics.delivered.inc()
+                for tail in self._tails:
+                    tail.ring()
+            case Failed():
+                self._metrics.dead.inc()
+            case Retry():
+                self._metrics.failed_attempts.inc()
+
+    async def _prune(self) -> bool:
+        return (await self.prune())[1]
+
+    async def _straighten(self) -> bool:
+        longest = timedelta(seconds=self._policy.backoff.longest)
+        await self.lane.straighten(now=self._clock.now(), longest_wait=longest, lease=self._policy.lease)
+        return False
+
+    def _shown(self, record: HookRecord) -> HookRecord:
+        return reading.shown(record, self._clock.shown)
+
+
+async def _complete_transcript(payload: dict[str, Any]) -> None:
+    """Codex may not say where it writes: its file is found by its own session id."""
+    native_id = _name_of(payload, "native_session_id", most=_LONGEST_NATIVE_ID)
+    if payload.get("agent") == "codex" and native_id and not payload.get("transcript_path"):
+        found = await asyncio.to_thread(codex_transcript, native_id)
+        if found:
+            payload["transcript_path"] = found
+
+
+def _name_of(payload: dict[str, Any], field: str, *, most: int) -> str | None:
+    value = agent.text_of(payload, field, most=most)
+    return value if value is not None and value.isprintable() else None
+
+
+def _retry(event_id: int, now: datetime) -> Step[HookRecord]:
+    before = yield from reading.get(event_id)
+    strand = (yield from strands.lock([before.session_id]))[before.session_id]
+    record = yield from reading.get(event_id)
+    match record.status:
+        case "dead":
+            yield strands.queries.revive(id=event_id, seq=strand.next_seq, now=now)
+            added = [(strand.session_id, strand.next_seq + 1, 1, strand.next_seq)]
+            yield strands.queries.lengthen(rows=added, now=now)
+        case "delivered" | "superseded":
+            raise AlreadyEnded(f"Event {event_id} is {record.status} and stays so.")
+        case _ if strand.head_seq == record.seq:
+            yield strands.queries.hasten(session_id=strand.session_id, now=now)
+            yield strands.queries.hasten_row(id=event_id, now=now)
+    return (yield from reading.get(event_id))

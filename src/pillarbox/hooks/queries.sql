@@ -1,0 +1,240 @@
+-- name: lock_strands
+-- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
+SELECT session_id, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END
+FROM hook_strand WHERE session_id :in(session_ids text)
+ORDER BY session_id :lock(hook_strand)
+
+-- name: known_sessions
+SELECT session_id FROM sessions WHERE session_id :in(session_ids text)
+
+-- name: open_strands
+-- A session gets its strand with its first event; another node may be as quick.
+INSERT INTO hook_strand (session_id, next_seq) SELECT rows.session_id, 1 FROM :rows(session_id text) WHERE true
+ON CONFLICT (session_id) DO NOTHING
+
+-- name: insert
+-- `seq` was taken under the strand's lock; only an event that came before by the same key is refused without a word.
+INSERT INTO hook_outbox (session_id, seq, event_type, event_key, created_at, next_attempt_at, payload)
+SELECT rows.session_id, rows.seq, rows.event_type, rows.event_key, rows.created_at, :now, rows.payload
+FROM :rows(session_id text, seq bigint, event_type text, event_key text, created_at instant, payload text)
+WHERE true
+ON CONFLICT (event_key) WHERE event_key IS NOT NULL DO NOTHING
+RETURNING session_id, seq, id
+
+-- name: by_keys
+SELECT event_key, id FROM hook_outbox WHERE event_key :in(keys text)
+
+-- name: lengthen
+-- An empty strand gets its first row as head; any other keeps the head it has.
+UPDATE hook_strand
+SET next_seq = rows.next_seq,
+    open_count = hook_strand.open_count + rows.added,
+    head_seq = COALESCE(hook_strand.head_seq, rows.head_seq),
+    due_at = CASE WHEN hook_strand.head_seq IS NULL THEN :now ELSE hook_strand.due_at END
+FROM :rows(session_id text, next_seq bigint, added bigint, head_seq bigint)
+WHERE hook_strand.session_id = rows.session_id
+
+-- name: rescue_rows
+-- The first row a worker left behind waits like any failed one, and the longest step once it has outlived too many workers.
+UPDATE hook_outbox
+SET status = 'failed', locked_at = NULL, death_count = hook_outbox.death_count + 1,
+    last_error = 'The process that was delivering it went away; deaths so far: ' || (hook_outbox.death_count + 1) || '.',
+    next_attempt_at = CASE WHEN hook_outbox.death_count + 1 >= :deaths THEN :later ELSE :now END
+FROM :rows(session_id text, seq bigint)
+WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq = rows.seq AND hook_outbox.status = 'processing'
+RETURNING hook_outbox.session_id, hook_outbox.next_attempt_at
+
+-- name: rescue_behind
+-- What the worker had not come to is as it was.
+UPDATE hook_outbox
+SET status = CASE WHEN hook_outbox.last_error IS NULL THEN 'pending' ELSE 'failed' END,
+    locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
+WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq > rows.seq AND hook_outbox.seq <= s.held_seq
+    AND hook_outbox.status = 'processing'
+
+-- name: rescue_strands
+UPDATE hook_strand SET lease_until = NULL, holder = NULL, failing = 1, held_count = 0, due_at = rows.due_at
+FROM :rows(session_id text, due_at instant) WHERE hook_strand.session_id = rows.session_id
+
+-- name: due_strands
+-- The longest due first, on idx_hook_strand_due: a session has one place here, however much it has waiting.
+SELECT session_id, token, head_seq, next_seq FROM hook_strand
+WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
+
+-- name: window
+-- The open rows of a stretch of each strand, without their payloads, on idx_hook_outbox_order; read after the strands' locks.
+SELECT q.session_id, q.id, q.seq, q.event_type, octet_length(q.payload)
+FROM :rows(session_id text, from_seq bigint, to_seq bigint)
+JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq >= rows.from_seq AND q.seq <= rows.to_seq
+WHERE q.status IN ('pending', 'failed')
+ORDER BY q.session_id, q.seq
+
+-- name: supersede
+UPDATE hook_outbox
+SET status = 'superseded', delivered_at = :now, next_attempt_at = NULL, superseded_by = rows.superseded_by,
+    superseded_by_type = rows.superseded_by_type
+FROM :rows(id bigint, superseded_by bigint, superseded_by_type text)
+WHERE hook_outbox.id = rows.id AND hook_outbox.status IN ('pending', 'failed')
+
+-- name: take_rows
+-- The attempt is counted now, so that an event which kills its worker every time is still counted.
+UPDATE hook_outbox
+SET status = 'processing', locked_at = :now, next_attempt_at = NULL, token = rows.token,
+    attempt_count = hook_outbox.attempt_count + 1
+FROM :rows(id bigint, token bigint)
+WHERE hook_outbox.id = rows.id
+RETURNING hook_outbox.id, hook_outbox.session_id, hook_outbox.seq, hook_outbox.event_type, hook_outbox.created_at,
+    hook_outbox.attempt_count, hook_outbox.last_error, hook_outbox.payload
+
+-- name: take_strands
+UPDATE hook_strand
+SET token = rows.token, due_at = NULL, lease_until = :lease_until, holder = :holder, head_seq = rows.head_seq,
+    held_seq = rows.held_seq, held_count = rows.held, open_count = hook_strand.open_count - rows.superseded
+FROM :rows(session_id text, token bigint, head_seq bigint, held_seq bigint, held bigint, superseded bigint)
+WHERE hook_strand.session_id = rows.session_id
+
+-- name: empty_strands
+UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing = 0 WHERE session_id :in(session_ids text)
+
+-- name: held_by
+-- What one holder has in flight, on idx_hook_strand_lease.
+SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count, q.last_error, q.payload, s.token
+FROM hook_strand s
+JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_seq
+WHERE s.lease_until IS NOT NULL AND s.holder = :holder AND q.status = 'processing' AND q.token = s.token
+ORDER BY q.session_id, q.seq
+
+-- name: settle_rows
+-- Fenced: the token must still be the one the row was claimed under.
+UPDATE hook_outbox
+SET status = rows.status, delivered_at = rows.delivered_at, next_attempt_at = rows.next_attempt_at,
+    last_error = rows.last_error, locked_at = NULL, attempt_count = hook_outbox.attempt_count - rows.given_back
+FROM :rows(id bigint, token bigint, status text, delivered_at instant, next_attempt_at instant, last_error text, given_back bigint)
+WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token
+
+-- name: give_back_rows
+-- What was claimed with others and not begun.
+UPDATE hook_outbox
+SET status = CASE WHEN hook_outbox.last_error IS NULL THEN 'pending' ELSE 'failed' END,
+    locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+FROM :rows(id bigint, token bigint)
+WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token AND hook_outbox.status = 'processing'
+
+-- name: first_open
+-- The oldest open row behind one that ended, on idx_hook_outbox_order.
+SELECT seq FROM hook_outbox
+WHERE session_id = :session_id AND seq > :seq AND status IN ('pending', 'failed')
+ORDER BY session_id, seq LIMIT 1
+
+-- name: settle_strands
+UPDATE hook_strand
+SET head_seq = rows.head_seq, due_at = rows.due_at, open_count = hook_strand.open_count - rows.ended,
+    lease_until = CASE WHEN rows.ends = 1 THEN NULL ELSE hook_strand.lease_until END,
+    holder = CASE WHEN rows.ends = 1 THEN NULL ELSE hook_strand.holder END,
+    held_count = CASE WHEN rows.ends = 1 THEN 0 ELSE hook_strand.held_count - rows.ended END,
+    failing = rows.failing
+FROM :rows(session_id text, head_seq bigint, due_at instant, ends bigint, ended bigint, failing bigint)
+WHERE hook_strand.session_id = rows.session_id
+
+-- name: advance_agents
+-- What the events said; what they did not mention stays.
+INSERT INTO agent_state (session_id, turn, last_activity, last_user_input, last_user_input_at, last_turn_completed_at,
+    last_notification, last_error, transcript_path)
+SELECT rows.session_id, rows.turn, rows.last_activity, rows.last_user_input, rows.last_user_input_at,
+    rows.last_turn_completed_at, rows.last_notification, rows.last_error, rows.transcript_path
+FROM :rows(session_id text, turn text, last_activity instant, last_user_input text, last_user_input_at instant, last_turn_completed_at instant, last_notification text, last_error text, transcript_path text)
+WHERE true
+ON CONFLICT (session_id) DO UPDATE SET
+    turn = COALESCE(excluded.turn, agent_state.turn),
+    last_activity = excluded.last_activity,
+    last_user_input = COALESCE(excluded.last_user_input, agent_state.last_user_input),
+    last_user_input_at = COALESCE(excluded.last_user_input_at, agent_state.last_user_input_at),
+    last_turn_completed_at = COALESCE(excluded.last_turn_completed_at, agent_state.last_turn_completed_at),
+    last_notification = COALESCE(excluded.last_notification, agent_state.last_notification),
+    last_error = COALESCE(excluded.last_error, agent_state.last_error),
+    transcript_path = COALESCE(excluded.transcript_path, agent_state.transcript_path)
+
+-- name: agent_state
+SELECT turn, last_activity, last_user_input, last_user_input_at, last_turn_completed_at, last_notification, last_error,
+    transcript_path
+FROM agent_state WHERE session_id = :session_id
+
+-- name: earliest_due
+SELECT due_at FROM hook_strand WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
+
+-- name: pull_in
+-- A due time further away than the longest wait comes from a clock that was set: it is cut to that wait.
+UPDATE hook_strand SET due_at = :horizon WHERE due_at > :horizon RETURNING session_id, head_seq
+
+-- name: pull_in_rows
+UPDATE hook_outbox SET next_attempt_at = :horizon FROM :rows(session_id text, seq bigint)
+WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq = rows.seq AND hook_outbox.next_attempt_at > :horizon
+
+-- name: hasten
+UPDATE hook_strand SET due_at = :now WHERE session_id = :session_id AND due_at > :now
+
+-- name: hasten_row
+UPDATE hook_outbox SET next_attempt_at = :now WHERE id = :id AND next_attempt_at > :now
+
+-- name: revive
+-- A dead event goes again behind all that its session has waiting: those in front of it have been delivered long ago.
+UPDATE hook_outbox SET status = 'pending', seq = :seq, delivered_at = NULL, next_attempt_at = :now WHERE id = :id
+
+-- name: oldest_rows
+-- A stretch of the table by age, on its primary key: ids grow with time.
+SELECT id, created_at, delivered_at FROM hook_outbox WHERE id > :after ORDER BY id LIMIT :limit
+
+-- name: prune
+-- Only what has ended.
+DELETE FROM hook_outbox WHERE id :in(ids bigint) AND status IN ('delivered', 'superseded', 'dead') RETURNING id
+
+-- name: get
+SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
+    superseded_by, superseded_by_type, last_error, payload
+FROM hook_outbox WHERE id = :id
+
+-- name: list
+SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
+    superseded_by, superseded_by_type, last_error, payload
+FROM hook_outbox WHERE id > :after AND (:status = '' OR status = :status) ORDER BY id LIMIT :limit
+
+-- name: list_dead
+SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
+    superseded_by, superseded_by_type, last_error, payload
+FROM hook_outbox WHERE status = 'dead' AND id > :after ORDER BY id LIMIT :limit
+
+-- name: list_open
+-- What has not ended stands from the heads on: found there, however much has ended before.
+SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_attempt_at, q.locked_at, q.delivered_at,
+    q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
+FROM hook_strand s JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq >= s.head_seq
+WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
+ORDER BY q.id LIMIT :limit
+
+-- name: list_session
+SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
+    superseded_by, superseded_by_type, last_error, payload
+FROM hook_outbox
+WHERE session_id = :session_id AND seq > :after AND (:status = '' OR status = :status)
+ORDER BY seq LIMIT :limit
+
+-- name: all_counts
+SELECT COALESCE(sum(open_count), 0), COALESCE(sum(held_count), 0),
+    COALESCE(sum(CASE WHEN lease_until IS NULL THEN failing ELSE 0 END), 0)
+FROM hook_strand WHERE head_seq IS NOT NULL
+
+-- name: count_dead
+SELECT count(*) FROM hook_outbox WHERE status = 'dead'
+
+-- name: oldest
+-- The oldest open event is the head of some strand.
+SELECT min(q.created_at) FROM hook_strand s JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq = s.head_seq
+
+-- name: delivered_since
+-- Ids alone, on idx_hook_outbox_delivered.
+SELECT id, delivered_at FROM hook_outbox
+WHERE status = 'delivered' AND delivered_at >= :since ORDER BY delivered_at, id LIMIT :limit
+
+-- name: delivered
+SELECT id, session_id, event_type, payload, attempt_count FROM hook_outbox WHERE id :in(ids bigint)

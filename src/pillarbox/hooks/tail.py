@@ -1,0 +1,93 @@
+"""Following what was delivered, on whatever node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from pillarbox.hooks.model import HookEvent, read_payload
+from pillarbox.hooks.strands import queries
+from pillarbox.storage import Database, Row, Step, instant
+
+# A commit may become visible this much later than the instant it carries.
+_OVERLAP = timedelta(seconds=3)
+_LOOK_EVERY = 1.0
+_MOST_IDS = 20_000
+_MOST_AT_ONCE = 200
+
+
+class Tail:
+    """One follower's place in the stream of delivered events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._since = database.clock.now()
+        self._from = self._since
+        self._seen: dict[int, datetime] = {}
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Something may have been delivered."""
+        self._rung.set()
+
+    async def begin(self, last_id: int | None) -> None:
+        """Start with what comes now, or behind an event that was seen before."""
+        since = self._since
+        if last_id is not None:
+            record = await self._database.read(lambda: _delivered_at(last_id))
+            since = record or since
+        for row_id, at in await self._ids(since):
+            if last_id is None or at < since or (at == since and row_id <= last_id):
+                self._seen[row_id] = at
+        self._since = self._from = since
+
+    async def events(self) -> AsyncIterator[HookEvent | None]:
+        """Every event delivered from now on, about once; None now and then while there is none."""
+        while True:
+            self._rung.clear()
+            found = await self._ids(self._from)
+            fresh = [(row_id, at) for row_id, at in found if row_id not in self._seen]
+            for start in range(0, len(fresh), _MOST_AT_ONCE):
+                ids = [row_id for row_id, _ in fresh[start : start + _MOST_AT_ONCE]]
+                for event in await self._database.read(lambda ids=ids: _read(ids)):  # type: ignore[misc]
+                    yield event
+            self._remember(fresh)
+            in_full = len(found) < _MOST_IDS
+            self._from = self._since - _OVERLAP if in_full else found[-1][1]
+            if not fresh and in_full:
+                yield None
+                await self._rest()
+
+    async def _ids(self, since: datetime) -> list[tuple[int, datetime]]:
+        def work() -> Step[list[Row]]:
+            return (yield queries.delivered_since(since=since, limit=_MOST_IDS))
+
+        return [(row_id, instant(at)) for row_id, at in await self._database.read(work)]
+
+    def _remember(self, fresh: list[tuple[int, datetime]]) -> None:
+        self._seen |= dict(fresh)
+        self._since = max([self._since, *(at for _, at in fresh)])
+        oldest = self._since - 2 * _OVERLAP
+        self._seen = {row_id: at for row_id, at in self._seen.items() if at >= oldest}
+
+    async def _rest(self) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_EVERY):
+                await self._rung.wait()
+        except TimeoutError:
+            return
+
+
+def _delivered_at(row_id: int) -> Step[datetime | None]:
+    rows = yield queries.get(id=row_id)
+    return instant(rows[0][8]) if rows and rows[0][8] is not None else None
+
+
+def _read(ids: list[int]) -> Step[list[HookEvent]]:
+    rows = {row[0]: row for row in (yield queries.delivered(ids=ids))}
+    return [
+        HookEvent(row[0], row[1], row[2], read_payload(row[3]) or {}, row[4])
+        for row_id in ids
+        if (row := rows.get(row_id)) is not None
+    ]
