@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import inbound, inbox
+from bench import hooks, inbound, inbox
 from bench.report import Report
 from bench.servers import STORES, databases
 
@@ -24,6 +24,7 @@ class Suite:
 
 
 SUITES = {
+    "hooks": Suite(hooks.run, ("sqlite", "postgres")),
     "inbound": Suite(inbound.run, ("sqlite", "postgres")),
     "inbox": Suite(inbox.run, STORES),
 }

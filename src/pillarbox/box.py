@@ -22,9 +22,15 @@ from pillarbox.inbound import Inbound
 from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbox import Inbox, InboxStatus, SqlInbox
 from pillarbox.keys import Keys
+from pillarbox.outbound.model import CHANNELS
+from pillarbox.outbound.pipe import Outbound
+from pillarbox.outbound.policy import ChannelPolicy, OutboundPolicy, ProviderPolicy
+from pillarbox.outbound.providers import Providers, providers
 from pillarbox.process import holder
+from pillarbox.secrets import Sealer, open_sealer
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
+from pillarbox.settings.tree import OutboundChannel
 from pillarbox.storage import Database
 from pillarbox.storage.checkup import Finding, checkup, require_schema
 from pillarbox.storage.migrate import migrate as migrate_schema
@@ -43,7 +49,9 @@ DEFAULT_DATABASE = "sqlite:///pillarbox.db"
 class Pillarbox:
     """Durable two-way messaging on one database: open it, use its pipes, and let it run."""
 
-    def __init__(self, database: Database, settings: Settings, *, node: str, spool_dir: str | None = None) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, *, node: str, sealer: Sealer, spool_dir: str | None = None
+    ) -> None:
         self.database = database
         self.settings = settings
         self.node = node
@@ -69,6 +77,16 @@ class Pillarbox:
             random=random,
             confirm=self.inbound.confirming,
         )
+        self.outbound = Outbound(
+            database,
+            policy=_outbound_policy(settings),
+            providers=_providers(settings),
+            sealer=sealer,
+            holder=holder(node),
+            metrics=self.metrics,
+            random=random,
+        )
+        self.tenants = self.outbound.tenants
         self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
         self.inbox = Inbox(
             self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
@@ -77,6 +95,7 @@ class Pillarbox:
             [
                 *self.inbound.chores(),
                 *self.hooks.chores(),
+                *self.outbound.chores(),
                 Chore("inbox.cleanup", settings.inbox.cleanup_seconds, self._clean_inbox),
                 Chore("database.tend", _TEND_EVERY, self._tend),
             ],
@@ -97,10 +116,12 @@ class Pillarbox:
             if migrate:
                 await migrate_schema(database)
             spool_dir = chosen.hooks.spool_dir or default_spool_dir(address)
-            box = cls(database, chosen, node=node or socket.gethostname(), spool_dir=spool_dir)
+            sealer = open_sealer(chosen.secrets.key, sqlite_file=sqlite_path(address))
+            box = cls(database, chosen, node=node or socket.gethostname(), sealer=sealer, spool_dir=spool_dir)
             try:
                 yield box
             finally:
+                await box.outbound.close()
                 await box.hooks.close()
                 await box.inbound.close()
         finally:
@@ -149,8 +170,10 @@ class Pillarbox:
         """Delete a bounded number of what was kept long enough; answers how many, and whether there may be more."""
         messages = await self.inbound.prune()
         events, more_events = await self.hooks.prune()
+        sent, more_sent = await self.outbound.prune()
         keys = await self._forget_keys()
-        return messages.deleted + events + keys, messages.more or more_events or keys == _CLEAN_AT_ONCE
+        more = messages.more or more_events or more_sent or keys == _CLEAN_AT_ONCE
+        return messages.deleted + events + sent + keys, more
 
     async def inbox_status(self) -> InboxStatus:
         """How many keys the inbox knows."""
@@ -158,11 +181,12 @@ class Pillarbox:
 
     @property
     def _drains(self) -> Sequence[Drain[Any]]:
-        return self.inbound.drain, self.hooks.drain
+        return self.inbound.drain, self.hooks.drain, self.outbound.drain
 
     def _heard(self) -> None:
         self.inbound.heard()
         self.hooks.heard()
+        self.outbound.heard()
 
     async def _pick_up_spooled(self) -> None:
         """What was spooled comes before what is claimed; if that fails now, its chore tries again."""
@@ -213,6 +237,52 @@ def sqlite_path(url: str) -> str | None:
     if not path:
         raise InvalidInput("database", "names no file; write sqlite:///file.db or sqlite:////absolute/file.db.")
     return path
+
+
+def _providers(settings: Settings) -> Providers:
+    try:
+        from pillarbox.outbound.providers.smtp import Smtp
+    except ImportError:
+        return providers()
+    smtp = settings.providers.get("smtp")
+    return providers(Smtp(ca_file=smtp.ca_file if smtp else None))
+
+
+def _outbound_policy(settings: Settings) -> OutboundPolicy:
+    numbers = settings.outbound
+    common = ChannelPolicy(
+        backoff_base=numbers.backoff_base_seconds,
+        jitter=numbers.backoff_jitter,
+        max_attempts=numbers.max_attempts,
+        timeout=numbers.effective_timeout_seconds,
+    )
+    return OutboundPolicy(
+        channel=common,
+        channels={name: _channel_policy(getattr(numbers.channels, name), common) for name in CHANNELS},
+        lease=timedelta(seconds=numbers.lease_seconds),
+        poll=numbers.poll_seconds,
+        concurrency=numbers.concurrency,
+        rate_per_minute=numbers.tenant_rate_per_minute,
+        retry_after_most=numbers.retry_after_max_seconds,
+        retention=timedelta(days=numbers.retention_days),
+        attachment_roots=numbers.attachment_roots,
+        trusted=frozenset(numbers.trusted_destinations),
+        providers=numbers.providers,
+        of_provider={
+            name: ProviderPolicy(each.base_url, each.timeout_seconds, each.concurrency, each.ca_file)
+            for name, each in settings.providers.items()
+        },
+        public_url=settings.http.public_url,
+    )
+
+
+def _channel_policy(own: OutboundChannel, common: ChannelPolicy) -> ChannelPolicy:
+    return ChannelPolicy(
+        backoff_base=common.backoff_base if own.backoff_base_seconds is None else own.backoff_base_seconds,
+        jitter=common.jitter if own.backoff_jitter is None else own.backoff_jitter,
+        max_attempts=own.max_attempts or common.max_attempts,
+        timeout=own.timeout_seconds or common.timeout,
+    )
 
 
 def _hooks_policy(settings: Settings, spool_dir: str | None) -> HooksPolicy:

@@ -15,6 +15,7 @@ PillarboxError
 │   └── DatabaseFull        the disk has no room
 ├── UnsafeDatabase          a database that could lose messages is refused
 ├── SchemaTooNew            a newer Pillarbox has migrated this database
+├── SecretUnavailable       a reference or a sealed value that cannot be read here and now
 └── SettingsError           an unknown or contradictory setting, named
 """
 
@@ -32,6 +33,10 @@ class InvalidInput(PillarboxError):
         super().__init__(f"{field}: {detail}")
         self.field = field
         self.detail = detail
+
+
+class IdempotencyMismatch(InvalidInput):
+    """The idempotency key was used before, for another message."""
 
 
 class NotFound(PillarboxError):
@@ -80,6 +85,34 @@ class LeaseLost(Refused):
     reason = "lease-lost"
 
 
+class OptedOut(Refused):
+    """The recipient does not want messages of this kind; a canceled record of the message is kept."""
+
+    reason = "opted-out"
+
+    def __init__(self, sentence: str, message_id: str | None = None) -> None:
+        super().__init__(sentence)
+        self.message_id = message_id
+
+
+class NotCancelable(Refused):
+    """The message is being sent or has ended, so that it cannot be canceled."""
+
+    reason = "not-cancelable"
+
+
+class NotRetryable(Refused):
+    """The message has not ended unsent, so that there is nothing to try again."""
+
+    reason = "not-retryable"
+
+
+class TenantBusy(Refused):
+    """The tenant has messages waiting; cancel them or let them go first."""
+
+    reason = "tenant-busy"
+
+
 class PermanentError(PillarboxError):
     """Raised by a listener of events to say that trying again would not help: the event is closed with this text."""
 
@@ -106,6 +139,10 @@ class UnsafeDatabase(PillarboxError):
 
 class SchemaTooNew(PillarboxError):
     """The schema was migrated by a newer Pillarbox than this one."""
+
+
+class SecretUnavailable(PillarboxError):
+    """A secret cannot be read here and now; the text names where it should be, never what it is."""
 
 
 class SettingsError(PillarboxError):

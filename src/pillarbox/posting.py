@@ -55,14 +55,13 @@ class Poster:
         from aiohttp import ClientError
         from yarl import URL
 
-        data = body if len(body) <= _LARGEST_AT_ONCE else io.BytesIO(body)
         try:
             # Encoded, so that the URL is requested as the operator wrote it.
             response = await self._client().post(
-                URL(url, encoded=True), headers=headers, data=data, allow_redirects=False
+                URL(url, encoded=True), headers=headers, data=in_pieces(body), allow_redirects=False
             )
         except (ClientError, OSError) as error:
-            raise Unreached(_trouble(error)) from error
+            raise Unreached(trouble(error, "target")) from error
         try:
             yield Reply(response)
         finally:
@@ -122,29 +121,34 @@ async def _read(response: ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _trouble(error: Exception) -> str:
-    """What went wrong, in our words alone: an error's own text may quote the URL or the answer."""
+def in_pieces(body: bytes) -> bytes | io.BytesIO:
+    """A body as aiohttp writes it without holding up everyone else."""
+    return body if len(body) <= _LARGEST_AT_ONCE else io.BytesIO(body)
+
+
+def trouble(error: Exception, party: str) -> str:
+    """What went wrong between us and the other party, in our words alone: an error's own text may quote URL or answer."""
     import aiohttp
 
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return "The target's host name could not be resolved."
+            return f"The {party}'s host name could not be resolved."
         case aiohttp.ClientConnectorCertificateError():
-            return "The target's TLS certificate was not accepted."
+            return f"The {party}'s TLS certificate was not accepted."
         case aiohttp.ClientSSLError():
-            return "TLS could not be agreed upon with the target."
+            return f"TLS could not be agreed upon with the {party}."
         case TimeoutError():
-            return f"No connection to the target within {_CONNECT_SECONDS:g} s."
+            return f"No connection to the {party} within {_CONNECT_SECONDS:g} s."
         case aiohttp.ClientConnectorError():
-            return f"The target could not be reached{error_kind(error)}."
+            return f"The {party} could not be reached{error_kind(error)}."
         case aiohttp.ServerDisconnectedError():
-            return "The target closed the connection without an answer."
+            return f"The {party} closed the connection without an answer."
         case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError():
-            return "The target's answer was not valid HTTP."
+            return f"The {party}'s answer was not valid HTTP."
         case OSError():
-            return f"The connection to the target broke{error_kind(error)}."
+            return f"The connection to the {party} broke{error_kind(error)}."
         case _:
-            return f"The request to the target failed ({type(error).__name__})."
+            return f"The request to the {party} failed ({type(error).__name__})."
 
 
 def error_kind(error: Exception) -> str:

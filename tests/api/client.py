@@ -79,12 +79,12 @@ class Client:
             "client": ("127.0.0.1", 5000),
             "server": ("127.0.0.1", 8025),
         }
-        coming = iter(pieces)
+        coming = iter([*({"body": piece, "more_body": True} for piece in pieces), {"body": b"", "more_body": False}])
         sent: list[Message] = []
 
         async def receive() -> Message:
             piece = next(coming, None)
-            return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+            return {"type": "http.disconnect"} if piece is None else {"type": "http.request", **piece}
 
         async def send(message: Message) -> None:
             sent.append(message)

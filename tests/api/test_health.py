@@ -63,6 +63,7 @@ async def test_status_counts_what_waits(client: Client) -> None:
     empty = {"pending": 0, "processing": 0, "failed": 0, "oldest_age_seconds": None}
     assert (await client.get("/v1/status")).json() == {
         "inbound": empty,
+        "hooks": empty | {"dead": 0},
         "inbox": {"leased": 0, "free": 0, "processed": 0},
     }
     await client.post("/v1/sessions", {"session_id": "s1", "target": TARGET})

@@ -19,6 +19,14 @@ def raw(field: bytes, value: bytes) -> bytes:
     return b'{"session_id":"s1","origin":"test","content":"x","%s":%s}' % (field, value)
 
 
+def event(**fields: Any) -> bytes:
+    return json.dumps({"session_id": "s1", "event_type": "tool_use", "payload": {}} | fields).encode()
+
+
+def raw_event(payload: bytes) -> bytes:
+    return b'{"session_id":"s1","event_type":"tool_use","payload":%s}' % payload
+
+
 NOT_JSON = [
     b"",
     b"{",
@@ -80,6 +88,61 @@ BAD_FIELDS: list[tuple[bytes, str]] = [
     (message(**{"a` - at `$.b": 1}), "b.a"),
 ]
 
+NOT_JSON_EVENTS = [
+    b"",
+    b"{",
+    b"\xef\xbb\xbf" + event(),
+    raw_event(b'{"a":"\xff"}'),
+    raw_event(b'{"a":NaN}'),
+    raw_event(b'{"a":1e999}'),
+    raw_event(b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
+]
+
+BAD_EVENTS: list[tuple[bytes, str]] = [
+    (b"[]", ""),
+    (b"null", ""),
+    (b"{}", "session_id"),
+    (b'{"session_id":"s1"}', "event_type"),
+    (event(session_id=None), "session_id"),
+    (event(session_id=""), "session_id"),
+    (event(session_id="s" * 201), "session_id"),
+    (event(session_id="s\0"), "session_id"),
+    (event(event_type=""), "event_type"),
+    (event(event_type=1), "event_type"),
+    (event(event_type=LONG), "event_type"),
+    (event(event_type="x\nid: 1"), "event_type"),
+    (event(event_type="x\r"), "event_type"),
+    (event(event_type="x\u2028"), "event_type"),
+    (event(payload=None), "payload"),
+    (event(payload=[]), "payload"),
+    (event(payload=CANARY), "payload"),
+    (event(payload={"a": ["\0"]}), "payload.a.0"),
+    (event(payload={"\0": 1}), "payload.\\u0000"),
+    (event(payload={"a": 10**30}), "payload.a"),
+    (event(payload={"a": "x" * 2**20}), "payload"),
+    (raw_event(b'{"a":"\\ud800"}'), "payload.a"),
+    (raw_event(b'{"a":' * 100 + b"1" + b"}" * 100), "payload"),
+    (event(status="delivered"), "status"),
+    (event(id=1), "id"),
+    (event(**{LONG: 1}), LONG[:79] + "…"),
+]
+
+BAD_FOLLOWERS = [
+    ("last_event_id=x", "last_event_id"),
+    ("last_event_id=-1", "last_event_id"),
+    ("last_event_id=1.0", "last_event_id"),
+    ("last_event_id=%D9%A3", "last_event_id"),
+    ("last_event_id=9223372036854775808", "last_event_id"),
+    ("last_event_id=" + "9" * 5000, "last_event_id"),
+    ("session_id=%00", "session_id"),
+    ("session_id=" + "s" * 201, "session_id"),
+    ("event_type=%0A", "event_type"),
+    ("event_type=" + "x" * 65, "event_type"),
+    ("limit=1", "limit"),
+    ("session_id=a&session_id=b", "query"),
+    ("session_id=%ff", "query"),
+]
+
 TARGETS: list[tuple[Any, str]] = [
     (None, "target"),
     ([], "target"),
@@ -135,6 +198,12 @@ NOWHERE = [
     "/v1/inbound/",
     "/v1/inbound/1/",
     "/v1/inbound/1%00",
+    "/v1/hooks/0",
+    "/v1/hooks/-1",
+    "/v1/hooks/9223372036854775808",
+    "/v1/hooks/%D9%A3",
+    "/v1/hooks/",
+    "/v1/hooks/1%00",
     "/v1/sessions/",
     "/v1/sessions//",
     "/v1/sessions/%00",
@@ -168,6 +237,26 @@ async def test_a_bad_message_is_422_and_names_its_field(client: Client, session:
         assert len(reply.body) < 600
 
 
+async def test_a_bad_event_is_refused_and_names_its_field(client: Client, session: str) -> None:
+    for body in NOT_JSON_EVENTS:
+        reply = await client.post("/v1/hooks", body)
+        assert (body[:80], reply.status, reply.reason) == (body[:80], 400, "not-json")
+    for body, field in BAD_EVENTS:
+        reply = await client.post("/v1/hooks", body)
+        assert (body[:80], reply.status, reply.fields) == (body[:80], 422, [field])
+        assert CANARY.encode() not in reply.body
+        assert len(reply.body) < 600
+    assert (await client.get("/v1/hooks")).json()["items"] == []
+
+
+async def test_whoever_follows_events_by_a_bad_query_or_header_is_told_which(client: Client) -> None:
+    for query, field in BAD_FOLLOWERS:
+        assert (query[:80], (await client.get(f"/v1/events?{query}")).fields) == (query[:80], [field])
+    for values in (["x"], ["1 2"], ["1", "2"], ["\xb2"], ["9223372036854775808"], ["9" * 5000]):
+        headers = [("Last-Event-ID", value) for value in values]
+        assert (values, (await client.get("/v1/events", headers=headers)).fields) == (values, ["Last-Event-ID"])
+
+
 async def test_a_bad_target_is_422_and_names_its_field(client: Client) -> None:
     for target, field in TARGETS:
         reply = await client.post("/v1/sessions", {"target": target})
@@ -177,7 +266,7 @@ async def test_a_bad_target_is_422_and_names_its_field(client: Client) -> None:
 
 async def test_a_bad_query_is_422_and_names_its_parameter(client: Client) -> None:
     for query, field in QUERIES:
-        for path in ("/v1/sessions", "/v1/inbound", "/v1/keys"):
+        for path in ("/v1/sessions", "/v1/inbound", "/v1/hooks", "/v1/keys"):
             assert (query[:80], (await client.get(f"{path}?{query}")).fields) == (query[:80], [field])
 
 
@@ -193,6 +282,7 @@ async def test_acting_on_a_message_that_cannot_be_is_404(client: Client) -> None
     for number in ("0", "9223372036854775807", "9223372036854775808", "x"):
         assert (await client.post(f"/v1/inbound/{number}/retry")).reason == "not-found"
         assert (await client.post(f"/v1/inbound/{number}/expire")).reason == "not-found"
+        assert (await client.post(f"/v1/hooks/{number}/retry")).reason == "not-found"
 
 
 async def test_ids_as_long_as_they_may_be_work_on_every_database(client: Client) -> None:
@@ -201,6 +291,9 @@ async def test_ids_as_long_as_they_may_be_work_on_every_database(client: Client)
     new = {"session_id": WIDE[:200], "origin": WIDE[:64], "content": "x", "source_message_id": WIDE + WIDE[:12]}
     assert (await client.post("/v1/inbound", new)).status == 202
     assert (await client.post("/v1/inbound", new)).status == 200
+    stored = await client.post("/v1/hooks", {"session_id": WIDE[:200], "event_type": WIDE[:64]})
+    assert stored.status == 202
+    assert (await client.get(f"/v1/hooks/{stored.json()['id']}")).json()["event_type"] == WIDE[:64]
 
 
 async def test_duplicate_keys_and_integral_floats_are_taken(client: Client, session: str) -> None:

@@ -51,11 +51,13 @@ async def test_the_document_holds_together(client: Client) -> None:
 async def test_answers_are_as_described(client: Client, session: str) -> None:
     document = (await client.get("/openapi.json")).json()
     await client.post("/v1/inbound", {"session_id": session, "origin": "t", "content": "x"})
+    await client.post("/v1/hooks", {"session_id": session, "event_type": "tool_use"})
     await client.post("/v1/keys", {"tenant": "acme"})
     for path, real in [
         ("/v1/sessions", "/v1/sessions"),
         ("/v1/sessions/{session_id}", f"/v1/sessions/{session}"),
         ("/v1/inbound", "/v1/inbound"),
+        ("/v1/hooks", "/v1/hooks"),
         ("/v1/keys", "/v1/keys"),
         ("/v1/status", "/v1/status"),
         ("/healthz", "/healthz"),
@@ -63,6 +65,16 @@ async def test_answers_are_as_described(client: Client, session: str) -> None:
         content = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
         whole = content["schema"] | {"components": document["components"]}
         jsonschema.validate((await client.get(real)).json(), whole, jsonschema.Draft202012Validator)
+
+
+async def test_the_stream_of_events_is_described(client: Client) -> None:
+    document = (await client.get("/openapi.json")).json()
+    operation = document["paths"]["/v1/events"]["get"]
+    assert operation["responses"]["200"]["content"].keys() == {"text/event-stream"}
+    assert {"401", "422", "503"} <= operation["responses"].keys()
+    named = {(item["in"], item["name"]) for item in operation["parameters"]}
+    assert ("header", "Last-Event-ID") in named
+    assert {("query", name) for name in ("session_id", "event_type", "last_event_id")} <= named
 
 
 async def test_the_page_for_people_loads_nothing_from_elsewhere(client: Client) -> None:

@@ -3,15 +3,19 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request as it came."""
+    """One message as it came."""
 
     message_id: int
     session_id: str
@@ -22,22 +26,20 @@ class Arrival:
     content: str
 
 
-Answer = Callable[[Arrival], int]
+class Recorder(Generic[T]):
+    """Arrivals of one kind in the order they came in; `answer` decides the status and may block."""
 
-
-class Recorder:
-    """Arrivals in the order they came in; `answer` decides the status and may block."""
-
-    def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
-        self.answer: Answer = lambda arrival: 200
+    def __init__(self, kind: type[T]) -> None:
+        self.arrivals: list[T] = []
+        self.answer: Callable[[T], int] = lambda arrival: 200
         self.url = ""
         self.most_at_once = 0
+        self._kind = kind
         self._at_once = 0
         self._changed = threading.Condition()
 
     def take(self, document: dict[str, Any]) -> int:
-        arrival = Arrival(**{name: document[name] for name in Arrival.__slots__})
+        arrival = msgspec.convert(document, self._kind)
         with self._changed:
             self.arrivals.append(arrival)
             self._at_once += 1
@@ -49,7 +51,7 @@ class Recorder:
             with self._changed:
                 self._at_once -= 1
 
-    def expect(self, holds: Callable[[list[Arrival]], bool], *, seconds: float = 30.0) -> list[Arrival]:
+    def expect(self, holds: Callable[[list[T]], bool], *, seconds: float = 30.0) -> list[T]:
         """Wait until the arrivals are as they should be."""
         with self._changed:
             came = self._changed.wait_for(lambda: holds(self.arrivals), seconds)
@@ -62,9 +64,14 @@ class Recorder:
         self.expect(lambda arrivals: len(arrivals) >= enough)
 
 
+def recording() -> AbstractContextManager[Recorder[Arrival]]:
+    """A target of messages."""
+    return recording_each(Arrival)
+
+
 @contextmanager
-def recording() -> Iterator[Recorder]:
-    recorder = Recorder()
+def recording_each(kind: type[T]) -> Iterator[Recorder[T]]:
+    recorder = Recorder(kind)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

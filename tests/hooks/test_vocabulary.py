@@ -123,7 +123,7 @@ def test_codex_events_are_kept_under_our_names(name: str, fields: Event, event_t
 
 
 def test_what_codex_says_by_notify_is_an_agent_stop_with_the_last_prompt() -> None:
-    event = {
+    event: Event = {
         "type": "agent-turn-complete",
         "thread-id": "b5f6c1c2",
         "turn-id": "12345",
@@ -239,10 +239,30 @@ def test_a_session_id_that_is_no_name_counts_as_absent(native: object) -> None:
 
 
 NAMES = sorted({*EVENT_TYPES, *(name for names in AGENTS.values() for name in names), "SessionEnd"})
-FIELDS = (
-    "session_id thread-id native_session_id prompt message title details code error error_details tool_name tool_use_id "
-    "input-messages last_assistant_message last-assistant-message prompt_response summary agent_id payload cwd source failed"
-).split()
+FIELDS = [
+    "session_id",
+    "thread-id",
+    "native_session_id",
+    "prompt",
+    "message",
+    "title",
+    "details",
+    "code",
+    "error",
+    "error_details",
+    "tool_name",
+    "tool_use_id",
+    "input-messages",
+    "last_assistant_message",
+    "last-assistant-message",
+    "prompt_response",
+    "summary",
+    "agent_id",
+    "payload",
+    "cwd",
+    "source",
+    "failed",
+]
 TEXTS = st.text(st.characters(exclude_categories=())) | st.sampled_from(["\0", "\ud800", "x" * 70_000])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,

@@ -12,7 +12,7 @@ from starlette.types import Send
 
 JSON = b"application/json"
 HTML = b"text/html; charset=utf-8"
-_ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 _encoder = msgspec.json.Encoder()
 
@@ -27,7 +27,7 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     async def send(self, send: Send, *, with_body: bool = True, more: bool = False) -> None:
-        headers = [*_ALWAYS, *self.headers]
+        headers = [*ALWAYS, *self.headers]
         body = self.body
         if body is not None:
             headers += ((b"content-type", self.media_type), (b"content-length", b"%d" % len(body)))

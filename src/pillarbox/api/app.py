@@ -43,6 +43,7 @@ class Api:
         self.gate = Gate(box.keys, admin_key)
         self.logins = Logins(self.gate, admin_key)
         self.readiness = Readiness(box)
+        self.stopping = asyncio.Event()
         self._hosts = Hosts([*bound_hosts, *box.settings.http.allowed_hosts])
         self._router = Router(self.endpoints)
 
@@ -50,6 +51,10 @@ class Api:
     def description(self) -> bytes:
         """The OpenAPI document."""
         return encode(describe(self.endpoints))
+
+    def stop(self) -> None:
+        """End what would not end by itself, so that the server below can."""
+        self.stopping.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

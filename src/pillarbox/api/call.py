@@ -12,7 +12,8 @@ import msgspec
 from pillarbox.api.answers import Answer
 from pillarbox.api.faults import fault_of
 from pillarbox.api.head import Head
-from pillarbox.api.problems import invalid
+from pillarbox.api.paging import row_number
+from pillarbox.api.problems import invalid, no_such_path
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope
@@ -43,6 +44,14 @@ class Call:
     def box(self) -> Pillarbox:
         return self.api.box
 
+    @property
+    def row(self) -> int:
+        """The id in the path."""
+        number = row_number(self.path["id"])
+        if number is None:
+            raise no_such_path()
+        return number
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -55,6 +64,7 @@ class Endpoint:
     answers: Mapping[int, Any]
     body: type[msgspec.Struct] | None = None
     query: type[msgspec.Struct] | None = None
+    headers: tuple[str, ...] = ()
     problems: tuple[int, ...] = ()
     media_type: str = "application/json"
     needs_key: bool = True

@@ -19,6 +19,7 @@ class Head:
     content_length: int = 0
     cookie: bytes = b""
     origin: bytes | None = None
+    last_event_id: bytes = b""
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
@@ -33,6 +34,8 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
             case b"content-length":
                 # A number too long to be read is too large as well.
                 head.content_length = int(value[:19]) if value.isdigit() else 0
+            case b"last-event-id":
+                head.last_event_id = b",".join(filter(None, [head.last_event_id, value]))
             case b"cookie":
                 head.cookie += value + b";"
     if size > LARGEST_HEADERS:

@@ -7,12 +7,9 @@ import msgspec
 from pillarbox.api.answers import Answer, encode, ok
 from pillarbox.api.call import Call
 from pillarbox.api.paging import Cursor, Limit, number_after, page
-from pillarbox.api.problems import no_such_path
 from pillarbox.inbound.model import Status
 from pillarbox.sessions.registry import LONGEST_ID
 from pillarbox.text import check_name
-
-_LARGEST_ID = 2**63 - 1
 
 
 class InboundFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,19 +42,12 @@ async def list_inbound(call: Call) -> Answer:
 
 
 async def get_inbound(call: Call) -> Answer:
-    return ok(await call.box.inbound.get(_id(call)))
+    return ok(await call.box.inbound.get(call.row))
 
 
 async def retry_inbound(call: Call) -> Answer:
-    return ok(await call.box.inbound.retry(_id(call)))
+    return ok(await call.box.inbound.retry(call.row))
 
 
 async def expire_inbound(call: Call) -> Answer:
-    return ok(await call.box.inbound.expire(_id(call)))
-
-
-def _id(call: Call) -> int:
-    text = call.path["id"]
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > _LARGEST_ID:
-        raise no_such_path()
-    return int(text)
+    return ok(await call.box.inbound.expire(call.row))

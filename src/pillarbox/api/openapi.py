@@ -123,6 +123,7 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name == "id" else "string"}}
         for name in endpoint.names
     ]
+    found += ({"name": name, "in": "header", "schema": {"type": "string"}} for name in endpoint.headers)
     if endpoint.query is not None:
         ((schema,), components) = msgspec.json.schema_components([endpoint.query], ref_template=_REF)
         properties = components[schema["$ref"].rpartition("/")[2]]["properties"]

@@ -42,10 +42,17 @@ def number_after(cursor: str, kind: str) -> int:
     """Where a page begins in a list ordered by number."""
     if not cursor:
         return 0
-    position = _position(cursor, kind)
-    if not (position.isascii() and position.isdigit()) or len(position) > 19 or int(position) > _LARGEST:
+    number = row_number(_position(cursor, kind))
+    if number is None:
         raise _unknown()
-    return int(position)
+    return number
+
+
+def row_number(text: str) -> int | None:
+    """The number of a row, or None where a text is none that any row can have."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > _LARGEST:
+        return None
+    return int(text)
 
 
 def _cursor(kind: str, position: object) -> str:

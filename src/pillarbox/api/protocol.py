@@ -55,6 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._between, self._in_headers, self._arrived = False, True, 0
         super().on_message_begin()
+        self.scope["state"]["hang_up"] = self.transport.abort
 
     def on_headers_complete(self) -> None:
         self._in_headers = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pillarbox.api import health, inbound, inbox, keys, login, openapi, sessions, status_page
+from pillarbox.api import events, health, hooks, inbound, inbox, keys, login, openapi, sessions, status_page
 from pillarbox.api.call import Endpoint, Nothing
 from pillarbox.api.paging import Page
+from pillarbox.hooks.model import HookRecord, NewEvent, Stored
 from pillarbox.inbound.model import Enqueued, InboundMessage, NewMessage
 from pillarbox.inbox import Begun, LeaseAnswer, Sighting
 from pillarbox.inbox.announcement import Announcement
@@ -13,6 +14,7 @@ from pillarbox.sessions import SessionChange
 
 SESSIONS, SESSION = "/v1/sessions", "/v1/sessions/{session_id}"
 INBOUND, MESSAGE = "/v1/inbound", "/v1/inbound/{id}"
+HOOKS, HOOK = "/v1/hooks", "/v1/hooks/{id}"
 INBOX, INBOX_KEY = "/v1/inbox", "/v1/inbox/{key}"
 KEYS = "/v1/keys"
 HTML, TEXT = "text/html", "text/plain"
@@ -96,6 +98,36 @@ V1 = (
         {200: sessions.Closed},
         body=Nothing,
         problems=(404,),
+    ),
+    Endpoint(
+        "POST",
+        HOOKS,
+        hooks.post_hook,
+        "Store an event of a session's agent",
+        {202: Stored},
+        body=NewEvent,
+        problems=(404,),
+    ),
+    Endpoint("GET", HOOKS, hooks.list_hooks, "List events", {200: Page[HookRecord]}, query=hooks.HookFilter),
+    Endpoint("GET", HOOK, hooks.get_hook, "Show an event", {200: HookRecord}, problems=(404,)),
+    Endpoint(
+        "POST",
+        f"{HOOK}/retry",
+        hooks.retry_hook,
+        "Try a waiting event now, or a dead one again",
+        {200: HookRecord},
+        body=Nothing,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/events",
+        events.follow_events,
+        "Follow events as they are delivered (Server-Sent Events); `Last-Event-ID` goes on behind an event",
+        {200: str},
+        query=events.EventFilter,
+        headers=(events.LAST_EVENT_ID,),
+        media_type=events.MEDIA_TYPE,
     ),
     Endpoint(
         "POST",

@@ -60,8 +60,9 @@ async def serve(
         listening = bind(host, port)
     shown_host = f"[{host}]" if ":" in host else host
     address = f"http://{shown_host}:{listening.getsockname()[1]}"
+    app = create_app(box, admin_key=admin_key, bound_hosts=[host])
     config = uvicorn.Config(
-        create_app(box, admin_key=admin_key, bound_hosts=[host]),
+        app,
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
@@ -79,6 +80,7 @@ async def serve(
         await asyncio.shield(serving)
     except asyncio.CancelledError:
         server.should_exit = True
+        app.stop()
         await serving
         raise
     finally:

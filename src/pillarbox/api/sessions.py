@@ -11,6 +11,7 @@ from msgspec import Meta
 from pillarbox.api.answers import Answer, ok
 from pillarbox.api.call import Call
 from pillarbox.api.paging import Cursor, Limit, page, text_after
+from pillarbox.hooks.model import AgentState
 from pillarbox.inbound.model import QueueHead
 from pillarbox.inbound.targets.placement import public_target
 from pillarbox.sessions import Channel, Session
@@ -61,6 +62,7 @@ class SessionView(SessionItem, frozen=True, kw_only=True):
     last_message_sent: str | None
     last_input_origin: str | None
     last_activity: datetime | None
+    agent_state: AgentState | None
     queue: Queue
 
 
@@ -107,11 +109,14 @@ async def close_session(call: Call) -> Answer:
 
 async def _view(call: Call, session: Session) -> SessionView:
     state = await call.box.inbound.queue(session.session_id)
+    agent = await call.box.hooks.agent_state(session.session_id)
+    instants = (state.last_activity, agent.last_activity if agent else None)
     return SessionView(
         **_columns(session),
         last_message_sent=state.last_message_sent,
         last_input_origin=state.last_input_origin,
-        last_activity=state.last_activity,
+        last_activity=max((at for at in instants if at is not None), default=None),
+        agent_state=agent,
         queue=Queue(pending=state.pending, failed=state.failed, processing=state.processing, head=state.head),
     )
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pillarbox.hooks.agents.known import Agent
     from pillarbox.hooks.agents.wiring import Change
 
-_WIDEST = 1000
+# A change is shown whole: what is cut off could not be agreed to.
+_WIDEST = 100_000_000
 _AGENT = click.argument("agent", type=click.Choice(["claude", "codex", "gemini"]))
 _SETTINGS = click.option(
     "--settings",
@@ -103,12 +104,11 @@ def _carry_out(changes: list[Change], *, json: bool, yes: bool) -> dict[str, Any
             )
         if not click.confirm("Make this change?", err=True):
             raise Failure("Nothing was changed.")
-    backups = [replace(change.path, change.before, change.after) for change in needed]
-    path = (needed or changes)[0].path
+    copies = [replace(change.path, change.before, change.after) for change in needed]
     return {
-        "settings": str(path),
         "changed": bool(needed),
-        "backup": next((str(copy) for copy in backups if copy), None),
+        "settings": [str(change.path.absolute()) for change in needed or changes],
+        "backups": [str(copy.absolute()) for copy in copies if copy],
     }
 
 

@@ -14,6 +14,8 @@ from pillarbox import __version__
 from pillarbox.cli.dev import dev
 from pillarbox.cli.doctor import doctor
 from pillarbox.cli.failures import FAILED, INTERRUPTED, WRONG_USAGE, Failure, code_of
+from pillarbox.cli.hook import hook
+from pillarbox.cli.hooks import hooks
 from pillarbox.cli.inbound import inbound
 from pillarbox.cli.inbox import inbox
 from pillarbox.cli.keys import keys
@@ -91,7 +93,7 @@ def cli() -> None:
     """Durable two-way messaging: what comes in reaches its session, what goes out its recipient."""
 
 
-for command in (dev, serve, worker, migrate, doctor, status, prune, sessions, inbound, inbox, keys):
+for command in (dev, serve, worker, migrate, doctor, status, prune, sessions, inbound, hooks, hook, inbox, keys):
     cli.add_command(command)
 
 

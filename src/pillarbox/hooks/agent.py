@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from pillarbox.storage import Row, instant, instant_or_none
 
 _LONGEST_EXCERPT = 4000
 _LONGEST_PATH = 4096
+# A payload is stored escaped; read, it may say what no column takes.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 _TURNS: dict[str, Turn] = {
     "session_start": "idle",
@@ -79,9 +82,10 @@ def state_from(row: Row) -> AgentState:
 def text_of(payload: dict[str, Any], field: str, *, most: int) -> str | None:
     """A field that is text of a usable length; payloads are what agents make of them."""
     value = payload.get(field)
-    return value if isinstance(value, str) and 0 < len(value) <= most else None
+    usable = isinstance(value, str) and 0 < len(value) <= most and not _UNSTORABLE.search(value)
+    return value if usable else None
 
 
 def _excerpt(payload: dict[str, Any], field: str) -> str | None:
     value = payload.get(field)
-    return value[:_LONGEST_EXCERPT] if isinstance(value, str) else None
+    return _UNSTORABLE.sub("\ufffd", value[:_LONGEST_EXCERPT]) if isinstance(value, str) else None

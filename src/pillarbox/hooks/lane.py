@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -89,7 +89,7 @@ class HookLane(StrandLeases[HookRow]):
             held: dict[tuple[str, int], list[HookRow]] = {}
             for row in (yield queries.held_by(holder=lease.holder)):
                 held.setdefault((row[1], row[-1]), []).append(row_from(row))
-            return [Strand(key, key, token, tuple(rows)) for (key, token), rows in held.items()]
+            return [Strand(key, key, token, _in_order(rows)) for (key, token), rows in held.items()]
 
         return await self._database.read(work)
 
@@ -191,19 +191,15 @@ class HookLane(StrandLeases[HookRow]):
         rows: dict[str, list[HookRow]] = {key: [] for key in taken}
         for row in (yield queries.take_rows(rows=held, now=now)) if held else ():
             rows[row[1]].append(row_from(row))
-        for of_one in rows.values():
-            of_one.sort(key=lambda row: row.seq)
         if not taken:
             return []
+        held_now = [Strand(key, key, token, _in_order(rows[key])) for key, token in taken.items()]
         yield queries.take_strands(
-            rows=[
-                (key, token, rows[key][0].seq, rows[key][-1].seq, len(rows[key]), len(runs[key].superseded))
-                for key, token in taken.items()
-            ],
+            rows=[_taken_strand(strand, len(runs[strand.key].superseded)) for strand in held_now],
             lease_until=now + lease.length,
             holder=lease.holder,
         )
-        return [Strand(key, key, token, tuple(rows[key])) for key, token in taken.items()]
+        return held_now
 
     def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
         later = now + self._rescue.later
@@ -216,19 +212,18 @@ class HookLane(StrandLeases[HookRow]):
         if not settlements:
             return []
         locked = yield from strands.lock(settlement.strand.key for settlement in settlements)
-        held = [settlement for settlement in settlements if _still_held(settlement, locked)]
-        if held:
-            by_key: dict[str, list[Held]] = {}
-            for settlement in held:
-                by_key.setdefault(settlement.strand.key, []).append(settlement)
-            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in held])
-            yield from self._settle_strands(by_key, now)
-            ended = [s.row for s in held if isinstance(s.outcome, Delivered | Failed) and s.row.payload is not None]
-            if ended:
-                yield from self._take_effect(ended, now)
-        return [settlement for settlement in settlements if not _still_held(settlement, locked)]
+        by_key, lost = _sorted_out(settlements, locked)
+        if by_key:
+            taken = [settlement for reported in by_key.values() for settlement in reported]
+            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in taken])
+            yield from self._settle_strands(by_key, locked, now)
+            ended = [settlement.row for settlement in taken if _has_ended(settlement)]
+            telling = [row for row in ended if row.payload is not None]
+            if telling:
+                yield from self._take_effect(telling, now)
+        return lost
 
-    def _settle_strands(self, by_key: dict[str, list[Held]], now: datetime) -> Step[None]:
+    def _settle_strands(self, by_key: dict[str, list[Held]], locked: dict[str, Locked], now: datetime) -> Step[None]:
         behind = {key: _behind(reported[-1]) for key, reported in by_key.items()}
         given_back = [
             (row.id, reported[-1].strand.token)
@@ -238,12 +233,25 @@ class HookLane(StrandLeases[HookRow]):
         ]
         if given_back:
             yield queries.give_back_rows(rows=given_back, now=now)
-        looking = [(key, each[-1].row.seq) for key, each in by_key.items() if not behind[key] and _has_ended(each[-1])]
+        looking = [
+            (key, reported[-1].row.seq)
+            for key, reported in by_key.items()
+            if not behind[key] and _has_ended(reported[-1]) and reported[-1].row.seq + 1 < locked[key].next_seq
+        ]
         heads = yield from strands.next_heads(looking)
         heads |= {key: rows[0].seq for key, rows in behind.items() if rows}
         yield queries.settle_strands(
             rows=[_settled_strand(key, by_key[key], heads.get(key), now) for key in sorted(by_key)]
         )
+
+
+def _in_order(rows: Iterable[HookRow]) -> tuple[HookRow, ...]:
+    return tuple(sorted(rows, key=lambda row: row.seq))
+
+
+def _taken_strand(strand: Strand[HookRow], superseded: int) -> tuple[object, ...]:
+    rows = strand.rows
+    return strand.key, strand.token, rows[0].seq, rows[-1].seq, len(rows), superseded
 
 
 def _behind(settlement: Held) -> tuple[HookRow, ...]:
@@ -254,6 +262,26 @@ def _behind(settlement: Held) -> tuple[HookRow, ...]:
 
 def _has_ended(settlement: Held) -> bool:
     return isinstance(settlement.outcome, Delivered | Failed)
+
+
+def _sorted_out(settlements: Sequence[Held], locked: dict[str, Locked]) -> tuple[dict[str, list[Held]], list[Held]]:
+    """The reports to record, by strand and on from its head, and those whose hold is lost.
+
+    One that was recorded before is neither: the engine reports again when it did not hear the answer. One that leaves out a
+    row in front of it counts as lost, or that row would be forgotten.
+    """
+    taken: dict[str, list[Held]] = {}
+    lost: list[Held] = []
+    heads = {key: strand.head_seq or 0 for key, strand in locked.items()}
+    for settlement in settlements:
+        key, seq = settlement.strand.key, settlement.row.seq
+        if not _still_held(settlement, locked) or seq > heads[key]:
+            lost.append(settlement)
+        elif seq == heads[key]:
+            taken.setdefault(key, []).append(settlement)
+            behind = _behind(settlement)
+            heads[key] = behind[0].seq if behind else seq + 1
+    return taken, lost
 
 
 def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
@@ -268,7 +296,7 @@ def _settled_strand(key: str, reported: list[Held], next_head: int | None, now: 
         case Retry():
             return key, last.row.seq, last.outcome.at, 1, ended, 1
         case Skipped():
-            return key, last.row.seq, last.outcome.at, 1, ended, int(last.row.last_error is not None)
+            return key, last.row.seq, last.outcome.at, 1, ended, int(_reason(last.row, last.outcome) is not None)
         case _ if not last.ends:
             return key, next_head, None, 0, ended, 0
         case _:
@@ -285,8 +313,13 @@ def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
         case Retry():
             return row.id, token, "failed", None, outcome.at, _storable(outcome.error), 0 if outcome.counts else 1
         case Skipped():
-            reason = _storable(outcome.reason) or row.last_error
+            reason = _reason(row, outcome)
             return row.id, token, "pending" if reason is None else "failed", None, outcome.at, reason, 1
+
+
+def _reason(row: HookRow, skipped: Skipped) -> str | None:
+    """Why it waits, where that is known."""
+    return _storable(skipped.reason) or row.last_error
 
 
 def _storable(error: str) -> str:

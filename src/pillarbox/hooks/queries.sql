@@ -47,11 +47,21 @@ RETURNING hook_outbox.session_id, hook_outbox.next_attempt_at
 -- name: rescue_behind
 -- What the worker had not come to is as it was.
 UPDATE hook_outbox
-SET status = CASE WHEN hook_outbox.last_error IS NULL THEN 'pending' ELSE 'failed' END,
-    locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
 FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
 WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq > rows.seq AND hook_outbox.seq <= s.held_seq
     AND hook_outbox.status = 'processing'
+
+-- name: rescue_behind postgres
+-- From the strands to their rows, so that no planner walks what was delivered before.
+UPDATE hook_outbox
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
+CROSS JOIN LATERAL (
+    SELECT q.id FROM hook_outbox q
+    WHERE q.session_id = rows.session_id AND q.seq > rows.seq AND q.seq <= s.held_seq AND q.status = 'processing' OFFSET 0
+) AS behind
+WHERE hook_outbox.id = behind.id
 
 -- name: rescue_strands
 UPDATE hook_strand SET lease_until = NULL, holder = NULL, failing = 1, held_count = 0, due_at = rows.due_at
@@ -98,12 +108,12 @@ WHERE hook_strand.session_id = rows.session_id
 UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing = 0 WHERE session_id :in(session_ids text)
 
 -- name: held_by
--- What one holder has in flight, on idx_hook_strand_lease.
+-- What one holder has in flight: its strands first, whatever was delivered before.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count, q.last_error, q.payload, s.token
 FROM hook_strand s
-JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_seq
-WHERE s.lease_until IS NOT NULL AND s.holder = :holder AND q.status = 'processing' AND q.token = s.token
-ORDER BY q.session_id, q.seq
+CROSS JOIN hook_outbox q
+WHERE q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_seq
+    AND s.lease_until IS NOT NULL AND s.holder = :holder AND q.status = 'processing' AND q.token = s.token
 
 -- name: settle_rows
 -- Fenced: the token must still be the one the row was claimed under.
@@ -116,8 +126,7 @@ WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token
 -- name: give_back_rows
 -- What was claimed with others and not begun.
 UPDATE hook_outbox
-SET status = CASE WHEN hook_outbox.last_error IS NULL THEN 'pending' ELSE 'failed' END,
-    locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
 FROM :rows(id bigint, token bigint)
 WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token AND hook_outbox.status = 'processing'
 
@@ -205,11 +214,23 @@ SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, loc
 FROM hook_outbox WHERE status = 'dead' AND id > :after ORDER BY id LIMIT :limit
 
 -- name: list_open
--- What has not ended stands from the heads on: found there, however much has ended before.
+-- What has not ended stands from the heads on: found there, however much has ended before. The sum keeps it off the ids.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_attempt_at, q.locked_at, q.delivered_at,
     q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
-FROM hook_strand s JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq >= s.head_seq
-WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
+FROM hook_strand s CROSS JOIN hook_outbox q
+WHERE s.head_seq IS NOT NULL AND q.session_id = s.session_id AND q.seq >= s.head_seq AND q.id + 0 > :after
+    AND q.status = :status
+ORDER BY q.id + 0 LIMIT :limit
+
+-- name: list_open postgres
+SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_attempt_at, q.locked_at, q.delivered_at,
+    q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
+FROM hook_strand s
+CROSS JOIN LATERAL (
+    SELECT * FROM hook_outbox o
+    WHERE o.session_id = s.session_id AND o.seq >= s.head_seq AND o.id > :after AND o.status = :status OFFSET 0
+) AS q
+WHERE s.head_seq IS NOT NULL
 ORDER BY q.id LIMIT :limit
 
 -- name: list_session
@@ -229,7 +250,8 @@ SELECT count(*) FROM hook_outbox WHERE status = 'dead'
 
 -- name: oldest
 -- The oldest open event is the head of some strand.
-SELECT min(q.created_at) FROM hook_strand s JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq = s.head_seq
+SELECT min((SELECT q.created_at FROM hook_outbox q WHERE q.session_id = s.session_id AND q.seq = s.head_seq))
+FROM hook_strand s WHERE s.head_seq IS NOT NULL
 
 -- name: delivered_since
 -- Ids alone, on idx_hook_outbox_delivered.

@@ -304,11 +304,17 @@ def _parsed(line: bytes) -> "dict[str, Any] | None":
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or record.get("v") != VERSION:
-        return None
+    return record if isinstance(record, dict) and _is_record(record) else None
+
+
+def _is_record(record: "dict[str, Any]") -> bool:
     texts = [record.get("key"), record.get("event_type"), record.get("session_id") or record.get("native_session_id")]
-    whole = all(isinstance(text, str) and text for text in texts) and isinstance(record.get("payload"), dict)
-    return record if whole else None
+    return (
+        record.get("v") == VERSION
+        and all(isinstance(text, str) and text for text in texts)
+        and isinstance(record.get("payload"), dict)
+        and isinstance(record.get("at"), int | float)
+    )
 
 
 def _keep_broken(path: str, lines: list[bytes]) -> None:
@@ -331,7 +337,6 @@ def _age(path: str) -> float:
     try:
         with open(path, "rb") as file:
             record = _parsed(file.readline(LONGEST_LINE))
-        at = record.get("at") if record else None
-        return float(at) if isinstance(at, int | float) else os.stat(path).st_mtime
+        return float(record["at"]) if record else os.stat(path).st_mtime
     except OSError:
         return 0.0

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pillarbox.hooks.model import Stored
 from pillarbox.sessions.registry import unknown_session
-from pillarbox.storage import Step, load_queries
+from pillarbox.storage import Step, load_queries, together
 
 queries = load_queries("pillarbox.hooks")
 
@@ -98,8 +98,7 @@ def _answer_known(items: Sequence[Checked], left: Sequence[int], answers: list[A
 
 def next_heads(after: Sequence[tuple[str, int]]) -> Step[dict[str, int | None]]:
     """The next open row of each session behind the given one."""
-    heads: dict[str, int | None] = {}
-    for session_id, seq in after:
-        rows = yield queries.first_open(session_id=session_id, seq=seq)
-        heads[session_id] = rows[0][0] if rows else None
-    return heads
+    if not after:
+        return {}
+    found = yield from together(*(queries.first_open(session_id=session_id, seq=seq) for session_id, seq in after))
+    return {session_id: rows[0][0] if rows else None for (session_id, _), rows in zip(after, found, strict=True)}

@@ -37,7 +37,7 @@ class Tail:
         if last_id is not None:
             record = await self._database.read(lambda: _delivered_at(last_id))
             since = record or since
-        for row_id, at in await self._ids(since):
+        for row_id, at in await self._ids(since - _OVERLAP):
             if last_id is None or at < since or (at == since and row_id <= last_id):
                 self._seen[row_id] = at
         self._since = self._from = since

@@ -53,8 +53,8 @@ _ABOUT_SESSION = {
     "permission_mode": ("permission_mode",),
     "turn_id": ("turn_id", "turn-id"),
 }
-_TOOL = {"tool_name": ("tool_name",), "tool_use_id": ("tool_use_id",)}
-_ABOUT_EVENT = {
+_TOOL: dict[str, tuple[str, ...]] = {"tool_name": ("tool_name",), "tool_use_id": ("tool_use_id",)}
+_ABOUT_EVENT: dict[str, dict[str, tuple[str, ...]]] = {
     "session_start": {},
     "user_prompt_submit": {"prompt": ("prompt",)},
     "tool_use": _TOOL,
@@ -83,7 +83,7 @@ def normalise(agent: str | None, raw: dict[str, object]) -> tuple[str, dict[str,
     if name == event_type and isinstance(nested := raw.get("payload"), dict):
         raw = {**raw, **nested}
     native = _native_id(raw)
-    payload = {"native_session_id": native, "agent": _text(agent, _LONGEST_NAME)}
+    payload: dict[str, object] = {"native_session_id": native, "agent": _text(agent, _LONGEST_NAME)}
     payload |= _selected(raw, _ABOUT_SESSION) | _selected(raw, _ABOUT_EVENT[event_type])
     payload |= _peculiar(name, event_type, raw, payload)
     return event_type, {field: value for field, value in payload.items() if value is not None}, native

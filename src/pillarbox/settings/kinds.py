@@ -13,7 +13,7 @@ from pillarbox.settings.tree import Settings
 
 Path = tuple[str, ...]
 
-_WORDS = {bool: "true or false", int: "integer", float: "number", str: "text"}
+_WORDS = {bool: "true or false", int: "integer", float: "number", str: "text", Any: "anything"}
 
 
 def bare(kind: Any) -> Any:
@@ -51,7 +51,7 @@ def kind_of(path: Path) -> Any | None:
     for name in path:
         if is_section(kind):
             kind = {each.name: each.type for each in fields(bare(kind))}.get(name)
-        else:
+        elif kind is not Any:
             kind = get_args(bare(kind))[1] if is_mapping(kind) else None
     return kind
 

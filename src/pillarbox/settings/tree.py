@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -19,6 +19,10 @@ Days = Annotated[float, Meta(gt=0, le=36_600)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Name = Annotated[str, Meta(min_length=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Attempts = Annotated[int, Meta(ge=1, le=20)]
+
+CHANNEL_NAMES = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
 
 REPLAY_DAYS: Mapping[str, float] = MappingProxyType({"telegram": 1.0, "whatsapp": 7.0})
 """How long a platform may send the same update again; forgetting it sooner would deliver it twice."""
@@ -192,6 +196,108 @@ class Hooks(Section, frozen=True, kw_only=True):
         return _timeout_below_lease(self.deliver_timeout_seconds, self.lease_seconds, default=20.0)
 
 
+class OutboundChannel(Section, frozen=True, kw_only=True):
+    """What one channel has otherwise than the rest of outbound; unset: as that."""
+
+    backoff_base_seconds: Annotated[Seconds | None, Meta(description="The wait before the second attempt.")] = None
+    backoff_jitter: Annotated[Share | None, Meta(description="How far waits are spread: 0.2 is ±20 %.")] = None
+    max_attempts: Annotated[Attempts | None, Meta(description="How often a message is tried.")] = None
+    timeout_seconds: Annotated[Seconds | None, Meta(description="How long one attempt may take.")] = None
+
+
+class OutboundChannels(Section, frozen=True, kw_only=True):
+    """One table for each channel that is to differ."""
+
+    email: OutboundChannel = OutboundChannel()
+    sms: OutboundChannel = OutboundChannel()
+    push: OutboundChannel = OutboundChannel()
+    webhook: OutboundChannel = OutboundChannel()
+    voice: OutboundChannel = OutboundChannel()
+    whatsapp: OutboundChannel = OutboundChannel()
+    telegram: OutboundChannel = OutboundChannel()
+    inapp: OutboundChannel = OutboundChannel()
+
+
+class Outbound(Section, frozen=True, kw_only=True):
+    """Sending messages for tenants."""
+
+    backoff_base_seconds: Annotated[
+        Seconds, Meta(description="The wait before the second attempt; it doubles with each further one.")
+    ] = 60.0
+    backoff_jitter: Annotated[Share, Meta(description="How far waits are spread: 0.2 is ±20 %.")] = 0.2
+    max_attempts: Annotated[Attempts, Meta(description="How often a message is tried.")] = 5
+    lease_seconds: Annotated[Seconds, Meta(description="How long a claim holds a message unless renewed.")] = 60.0
+    poll_seconds: Annotated[Seconds, Meta(description="The longest sleep before looking for messages again.")] = 1.0
+    concurrency: Annotated[Count, Meta(description="How many messages a process sends at once.")] = 128
+    timeout_seconds: Annotated[
+        Seconds | None,
+        Meta(description="How long one attempt may take; unset: 15, or two thirds of a shorter lease."),
+    ] = None
+    tenant_rate_per_minute: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="The most a tenant sends in a minute unless it has its own; 0: no cap."),
+    ] = 0
+    retry_after_max_seconds: Annotated[
+        Seconds, Meta(description="The longest wait that a provider's Retry-After can ask for.")
+    ] = 86_400.0
+    retention_days: Annotated[Days, Meta(description="How long ended messages are kept.")] = 90.0
+    attachment_roots: Annotated[
+        tuple[Name, ...], Meta(description="Folders that attachments may be read from by path; none unless set.")
+    ] = ()
+    trusted_destinations: Annotated[
+        tuple[Name, ...],
+        Meta(description="Origins exempt from the https and address rules, as in `http://127.0.0.1:9000`."),
+    ] = ()
+    providers: Annotated[
+        Mapping[str, Mapping[str, Any]],
+        Meta(
+            description="What carries a channel for tenants that have not chosen, in the form of a tenant's `providers`."
+        ),
+    ] = field(default_factory=dict)
+    channels: OutboundChannels = OutboundChannels()
+
+    def __post_init__(self) -> None:
+        for name, timeout in (
+            ("outbound", self.timeout_seconds),
+            *((f"outbound.channels.{name}", getattr(self.channels, name).timeout_seconds) for name in CHANNEL_NAMES),
+        ):
+            if timeout is not None and timeout >= self.lease_seconds:
+                raise SettingsError(
+                    f"{name}.timeout_seconds ({timeout:g}) must be below outbound.lease_seconds "
+                    f"({self.lease_seconds:g}); shorten the timeout or lengthen the lease."
+                )
+
+    @property
+    def effective_timeout_seconds(self) -> float:
+        """Tell how long one attempt may take, always less than the lease."""
+        return _timeout_below_lease(self.timeout_seconds, self.lease_seconds, default=15.0)
+
+
+class Provider(Section, frozen=True, kw_only=True):
+    """Where a provider is and how it is used."""
+
+    base_url: Annotated[
+        str | None, Meta(description="Where it is, if not where its makers say; may be plain http on loopback.")
+    ] = None
+    timeout_seconds: Annotated[Seconds | None, Meta(description="How long one attempt may take.")] = None
+    concurrency: Annotated[Count, Meta(description="How many requests a process makes to it at once.")] = 64
+    ca_file: Annotated[str | None, Meta(description="A further certificate authority to trust, for SMTP.")] = None
+
+    def __post_init__(self) -> None:
+        url = self.base_url
+        if url is not None and (not _FORWARD_URL.fullmatch(url) or url.endswith("/")):
+            raise SettingsError("providers.*.base_url must begin with http:// or https:// and not end with a slash.")
+
+
+class Secrets(Section, frozen=True, kw_only=True):
+    """What seals credentials in headers at rest."""
+
+    key: Annotated[
+        str | None,
+        Meta(description="32 bytes in base64; unset on SQLite: a key file beside the database. PostgreSQL needs it."),
+    ] = None
+
+
 class Inbox(Section, frozen=True, kw_only=True):
     """The idempotency inbox."""
 
@@ -212,4 +318,9 @@ class Settings(Section, frozen=True, kw_only=True):
     database: Database = Database()
     inbound: Inbound = Inbound()
     hooks: Hooks = Hooks()
+    outbound: Outbound = Outbound()
+    providers: Annotated[
+        Mapping[str, Provider], Meta(description="One table for each provider, as in `[providers.sendgrid]`.")
+    ] = field(default_factory=dict)
+    secrets: Secrets = Secrets()
     inbox: Inbox = Inbox()

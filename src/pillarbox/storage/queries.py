@@ -6,6 +6,7 @@ A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one databa
     x :in(ids bigint)              x is one of a parameter's values; likewise :not_in
     :rows(id bigint, at instant)   the parameter `rows`, a list of tuples, as a table `rows` with these columns
     :lock(t) / :skip_locked(t)     lock the rows of t, waiting for them or passing over those locked by others
+    :share(t)                      keep others from locking the rows of t, not from sharing them
 
 Types are PostgreSQL's, and `instant`.
 """
@@ -22,7 +23,7 @@ from typing import Any
 from pillarbox.storage.database import Statement
 
 _BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?\n", re.MULTILINE)
-_MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked)\(([^)]*)\)")
+_MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked|share)\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _CHANGES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
@@ -96,6 +97,8 @@ def _postgres(macro: re.Match[str]) -> str:
             return f"{'= ANY' if macro[1] == 'in' else '<> ALL'}(:{name}::{kind}[])"
         case "lock":
             return f"FOR NO KEY UPDATE OF {macro[2]}"
+        case "share":
+            return f"FOR SHARE OF {macro[2]}"
         case _:
             return f"FOR NO KEY UPDATE OF {macro[2]} SKIP LOCKED"
 

@@ -7,6 +7,8 @@ from prometheus_client.exposition import generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TARGET_KINDS = ("http", "command", "python")
+CHANNELS = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
+FIRST_PROVIDERS = (("email", "sendgrid"), ("email", "smtp"), ("sms", "twilio"), ("webhook", "webhook"))
 INBOX_BEGINS = ("Acquired", "Processed", "Busy", "Mismatch")
 INBOX_LEASES = ("Extended", "Processed", "Released", "LeaseLost")
 
@@ -75,6 +77,45 @@ class HookMetrics:
         )
 
 
+class OutboundMetrics:
+    """What the outbound pipe counts, by channel and provider."""
+
+    def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
+        name = f"{prefix}_msg"
+
+        def by_channel(kind: str, help_text: str) -> Counter:
+            return Counter(f"{name}_{kind}_total", help_text, ["channel"], registry=registry)
+
+        self.enqueued = by_channel("enqueued", "Outbound messages stored.")
+        self.sent = by_channel("sent", "Outbound messages that a provider accepted.")
+        self.failed = by_channel("failed", "Outbound messages that failed for good.")
+        self.retries = by_channel("retry", "Attempts that failed and will be repeated.")
+        self.inflight = Gauge(f"{name}_inflight", "Outbound messages being sent here.", registry=registry)
+        self.queue_length = Gauge(f"{name}_queue_length", "Outbound messages that wait.", registry=registry)
+        self.oldest_age_seconds = Gauge(
+            f"{name}_oldest_age_seconds", "How long the oldest message that is ready has been.", registry=registry
+        )
+        self.send_duration = Histogram(
+            f"{name}_send_duration_seconds",
+            "Duration of one attempt, from its beginning to its end.",
+            ["channel", "provider"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.time_to_send = Histogram(
+            f"{name}_time_to_send_seconds",
+            "From the message's enqueue to its acceptance.",
+            ["channel"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        for channel in CHANNELS:
+            for family in (self.enqueued, self.sent, self.failed, self.retries, self.time_to_send):
+                family.labels(channel=channel)
+        for channel, provider in FIRST_PROVIDERS:
+            self.send_duration.labels(channel=channel, provider=provider)
+
+
 class InboxMetrics:
     """What the inbox counts: its answers, and the keys it forgot."""
 
@@ -100,6 +141,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self.inbound = InboundMetrics(prefix, self._registry)
         self.hooks = HookMetrics(prefix, self._registry)
+        self.outbound = OutboundMetrics(prefix, self._registry)
         self.inbox = InboxMetrics(prefix, self._registry)
         self._http_requests = Counter(
             f"{prefix}_http_requests_total",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,8 @@ class Change:
     def diff(self) -> list[str]:
         """The change as a unified diff, line by line."""
         before, after = (text.splitlines() if text else [] for text in (self.before, self.after))
-        names = ("/dev/null" if text is None else str(self.path) for text in (self.before, self.after))
-        return list(difflib.unified_diff(before, after, *names, lineterm=""))
+        old, new = ("/dev/null" if text is None else str(self.path) for text in (self.before, self.after))
+        return list(difflib.unified_diff(before, after, old, new, lineterm=""))
 
 
 def install(agent: Agent, command: str, path: Path | None = None) -> Change:
@@ -123,8 +124,6 @@ def _are_hooks_off(settings: dict[str, Any]) -> bool:
 
 def _loosely(path: Path) -> dict[str, Any]:
     """The settings in a file, or none if they cannot be read."""
-    import json
-
     try:
         text = read(path) or "{}"
         settings = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)

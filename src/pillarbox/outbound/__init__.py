@@ -1,0 +1,1 @@
+"""What a product has to say: to many tenants' recipients, over many channels, each message accounted for."""

@@ -1,0 +1,91 @@
+"""What operators and recipients do to messages: cancel, retry, opt out, be forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from pillarbox.errors import NotCancelable, NotRetryable, OptedOut
+from pillarbox.outbound import settling
+from pillarbox.outbound.lane import OPTED_OUT, new_id, queries
+from pillarbox.outbound.reading import unknown_message
+from pillarbox.outbound.tenants import unknown_tenant
+from pillarbox.storage import Row, Step
+
+CANCELED = "Canceled by an operator."
+_RETRYABLE = frozenset({"failed", "expired", "canceled"})
+
+
+def cancel(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
+    """End a message while no attempt is running."""
+    queued = yield queries.lock_queued(message_id=message_id)
+    rows = yield queries.lock_history(message_id=message_id, tenant_id=tenant_id)
+    if not rows:
+        raise unknown_message(message_id)
+    if not queued or queued[0][1] == "sending":
+        state = "being sent" if queued else rows[0][2]
+        raise NotCancelable(f"Message {message_id} is {state}; only what waits can be canceled.")
+    yield from settling.cancel(queries, {message_id: CANCELED}, now)
+
+
+def retry(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
+    """Queue a message that ended unsent again, at once, with as many further attempts as it had."""
+    rows = yield queries.lock_history(message_id=message_id, tenant_id=tenant_id)
+    if not rows:
+        raise unknown_message(message_id)
+    tenant, channel, status, attempt_count, max_attempts, priority, contact = rows[0]
+    if status not in _RETRYABLE:
+        raise NotRetryable(f"Message {message_id} is {status}; only failed, expired or canceled ones are tried again.")
+    if contact is None:
+        raise NotRetryable(f"Message {message_id} was forgotten; there is nothing left to send.")
+    copies = [copy for (copy,) in (yield queries.copies(tenant_id=tenant, message_id=message_id))]
+    contacts = [contact, *copies]
+    yield from _refuse_opted_out(tenant, channel, contacts, message_id)
+    yield queries.requeue(message_id=message_id, now=now)
+    yield queries.insert_again(
+        message_id=message_id,
+        tenant_id=tenant,
+        channel=channel,
+        priority=priority,
+        now=now,
+        attempt_count=attempt_count,
+        last_attempt=attempt_count + max_attempts,
+        contacts=json.dumps(contacts),
+    )
+    yield queries.insert_events(rows=[(message_id, new_id(), "retried", None)], now=now)
+
+
+def _refuse_opted_out(tenant_id: str, channel: str, contacts: Sequence[str], message_id: str) -> Step[None]:
+    opted = yield queries.opted_out(rows=[(tenant_id, contact) for contact in contacts])
+    for _, _, of_channel, _ in opted:
+        if of_channel in (channel, "all"):
+            raise OptedOut(OPTED_OUT.format(of_channel), message_id)
+
+
+def opt_out(
+    tenant_id: str, contact: str, channel: str, *, address: str, reason: str | None, now: datetime
+) -> Step[tuple[Row, bool]]:
+    """Note that a contact is not to be written to; answers the opt-out, and whether it is new."""
+    if not (yield queries.lock_tenant(tenant_id=tenant_id)):
+        raise unknown_tenant(tenant_id)
+    new = (new_id(), tenant_id, contact, channel, address, reason)
+    added = yield queries.opt_out(rows=[new], now=now)
+    rows = yield queries.opt_out_of(tenant_id=tenant_id, contact=contact, channel=channel)
+    return rows[0], bool(added)
+
+
+def forget(tenant_id: str, contact: str, now: datetime, *, limit: int) -> Step[int]:
+    """Take a contact and what it was sent out of some messages; answers how many."""
+    found = yield queries.messages_of_contact(tenant_id=tenant_id, contact=contact, limit=limit)
+    message_ids = sorted(message_id for (message_id,) in found)
+    if message_ids:
+        waiting = [row[0] for row in (yield queries.lock_waiting(message_ids=message_ids))]
+        if waiting:
+            reason = "The recipient was forgotten before it was sent."
+            yield from settling.cancel(queries, dict.fromkeys(waiting, reason), now)
+        yield queries.forget_history(message_ids=message_ids, now=now)
+        yield queries.forget_copies(tenant_id=tenant_id, message_ids=message_ids)
+        yield queries.forget_events(message_ids=message_ids)
+    yield queries.forget_opt_outs(tenant_id=tenant_id, contact=contact)
+    return len(message_ids)

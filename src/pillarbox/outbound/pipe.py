@@ -1,0 +1,337 @@
+"""The door of the outbound pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from pillarbox.engine import Backoff, Batch, Bell, Chore, Drain, Lease, Outcome, Pace, Policy
+from pillarbox.errors import InvalidInput, NotFound
+from pillarbox.outbound import acting, contacts, reading
+from pillarbox.outbound.accounts import Accounts
+from pillarbox.outbound.attempt import Parcel
+from pillarbox.outbound.client import Client
+from pillarbox.outbound.edge import check_message
+from pillarbox.outbound.enqueue import Order, enqueue
+from pillarbox.outbound.lane import OutboundLane, new_id, queries
+from pillarbox.outbound.messages import Message
+from pillarbox.outbound.model import (
+    CHANNELS,
+    Checked,
+    MessageItem,
+    NewMessage,
+    OptOut,
+    OutboundMessage,
+    OutboundStatus,
+    Queued,
+    Tenant,
+)
+from pillarbox.outbound.observing import Observer
+from pillarbox.outbound.policy import OutboundPolicy
+from pillarbox.outbound.providers import Providers
+from pillarbox.outbound.reading import Filter
+from pillarbox.outbound.sender import START_WITHIN, Sender
+from pillarbox.outbound.tenants import Tenants
+from pillarbox.process import is_dead
+from pillarbox.secrets.sealing import Sealer
+from pillarbox.storage import Database, Row, Step, instant
+from pillarbox.telemetry import Metrics
+from pillarbox.telemetry.traces import current_trace
+from pillarbox.text import check_text
+
+_MOST_TOGETHER = 256
+_PRUNE_EVERY = 60.0
+_STRAIGHTEN_EVERY = 30.0
+_BURY_EVERY = 1.0
+_FORGET_AT_ONCE = 500
+_LOOK_EVERY = 0.02
+_LONGEST_KEY = 255
+
+
+class Outbound:
+    """Takes messages in, sends them for their tenants, and lets operators look and act."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        policy: OutboundPolicy,
+        providers: Providers,
+        sealer: Sealer,
+        holder: str,
+        metrics: Metrics,
+        random: Random,
+    ) -> None:
+        self._database = database
+        self._clock = database.clock
+        self._policy = policy
+        self._sealer = sealer
+        self._accounts = Accounts(providers, policy)
+        self._observer = Observer(metrics.outbound, self._clock)
+        self._batch: Batch[Order, Queued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
+        self._client = Client()
+        self._sender = Sender(
+            self._accounts,
+            client=self._client,
+            sealer=sealer,
+            policy=policy,
+            clock=self._clock,
+            random=random,
+        )
+        self.providers = providers
+        self.tenants = Tenants(database, check_provider=self._accounts.check, default_rate=policy.rate_per_minute)
+        self.bell = Bell()
+        self.lane = OutboundLane(database, default_rate=policy.rate_per_minute)
+        longest = max([policy.channel.timeout, *(each.timeout for each in policy.channels.values())])
+        self.drain: Drain[Parcel] = Drain(
+            self.lane,
+            self._send,
+            policy=Policy(Backoff((policy.channel.backoff_base,), policy.channel.jitter)),
+            lease=Lease(holder, policy.lease),
+            # Each attempt keeps its own time; the engine's is only for what does not.
+            pace=Pace(policy.concurrency, min(2 * longest + 5, policy.lease.total_seconds() * 0.9), policy.poll),
+            clock=self._clock,
+            bell=self.bell,
+            random=random,
+            observe=self._observer.observe,
+        )
+
+    async def send(
+        self,
+        tenant_id: str,
+        message: Message | NewMessage,
+        *,
+        idempotency_key: str | None = None,
+        connection: Any = None,
+    ) -> str:
+        """Queue one message and answer its id; when this returns it is on disk.
+
+        With a `connection` of your own the message is part of your transaction: it exists exactly if that commits.
+        """
+        new = message if isinstance(message, NewMessage) else message.new_message()
+        return (await self.put(tenant_id, new, idempotency_key=idempotency_key, connection=connection)).message_id
+
+    async def put(
+        self, tenant_id: str, new: NewMessage, *, idempotency_key: str | None = None, connection: Any = None
+    ) -> Queued:
+        """The same, of a message as it came in; with a key that was used before, the first answer."""
+        tenant = await self.tenants.recall(tenant_id)
+        order = self._order(tenant, new, idempotency_key)
+        if connection is not None:
+            from pillarbox.outbound import foreign
+
+            return await foreign.enqueue(connection, order, self._database, now=self._clock.now())
+        queued = await self._batch.add(order)
+        if not queued.replayed:
+            self._observer.enqueued(order)
+        self._wake()
+        return queued
+
+    async def get(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
+        return await self._database.read(lambda: reading.get(tenant_id, message_id, self._clock.shown))
+
+    async def list(self, wanted: Filter | None = None, *, limit: int = 100, before: str = "") -> list[MessageItem]:
+        """Messages, the newest first, from the one before `before`."""
+        wanted = wanted or Filter()
+        work = partial(reading.page, wanted, limit=limit, before=before, shown=self._clock.shown)
+        return await self._database.read(work)
+
+    async def status(self) -> OutboundStatus:
+        now = self._clock.now()
+        found = await self._database.read(lambda: reading.status(now))
+        self._observer.show(found)
+        return found
+
+    async def cancel(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
+        """End a message while no attempt of it is running."""
+        now = self._clock.now()
+        await self._database.write(lambda: acting.cancel(tenant_id, message_id, now))
+        return await self.get(message_id, tenant_id=tenant_id)
+
+    async def retry(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
+        """Queue a message that failed, expired or was canceled again, at once."""
+        now = self._clock.now()
+        await self._database.write(lambda: acting.retry(tenant_id, message_id, now))
+        self._wake()
+        return await self.get(message_id, tenant_id=tenant_id)
+
+    async def opt_out(
+        self, tenant_id: str, contact: str, channel: str = "all", *, reason: str | None = None
+    ) -> tuple[OptOut, bool]:
+        """Never write to a contact again; answers the opt-out, and whether it is new.
+
+        When this returns no send to that contact begins any more: those that had been claimed have begun, or never will.
+        """
+        canonical = self._contact(channel, contact)
+        if reason is not None:
+            check_text("reason", reason, most=1000)
+        hashed = self._sealer.contact_hash(tenant_id, canonical)
+        now = self._clock.now()
+        work = partial(acting.opt_out, tenant_id, hashed, channel, address=canonical, reason=reason, now=now)
+        row, is_new = await self._database.write(work)
+        await self._until_begun(tenant_id, hashed)
+        return reading.opt_out_from(row, self._clock.shown), is_new
+
+    async def opt_outs(self, tenant_id: str, *, limit: int = 100, after: str = "") -> Sequence[OptOut]:
+        await self.tenants.recall(tenant_id)
+
+        def work() -> Step[list[Row]]:
+            return (yield queries.list_opt_outs(tenant_id=tenant_id, after=after, limit=limit))
+
+        return [reading.opt_out_from(row, self._clock.shown) for row in await self._database.read(work)]
+
+    async def remove_opt_out(self, tenant_id: str, opt_out_id: str) -> None:
+        """Let a contact be written to again."""
+
+        def work() -> Step[list[Row]]:
+            return (yield queries.remove_opt_out(tenant_id=tenant_id, opt_out_id=opt_out_id))
+
+        if not await self._database.write(work):
+            raise NotFound(f"There is no such opt-out at tenant {tenant_id}; list them first.")
+
+    async def unsubscribe(self, token: str) -> bool:
+        """Opt out whoever an unsubscribe link was sent to; False for a token that is not ours."""
+        found = self.subscriber(token)
+        if found is None:
+            return False
+        await self.opt_out(*found, "email", reason="one-click unsubscribe")
+        return True
+
+    def subscriber(self, token: str) -> tuple[str, str] | None:
+        """The tenant and the address that an unsubscribe link is for."""
+        read = self._sealer.read_token(token)
+        return (read[1], read[2]) if read is not None and len(read) == 3 and read[0] == "unsubscribe" else None
+
+    async def forget(self, tenant_id: str, contact: str) -> int:
+        """Take a person's contact and what they were sent out of everything that is kept; answers of how many messages."""
+        await self.tenants.recall(tenant_id)
+        hashed = self._sealer.contact_hash(tenant_id, self._contact("all", contact))
+        forgotten, step = 0, _FORGET_AT_ONCE
+        while step == _FORGET_AT_ONCE:
+            now = self._clock.now()
+            work = partial(acting.forget, tenant_id, hashed, now, limit=_FORGET_AT_ONCE)
+            step = await self._database.write(work)
+            forgotten += step
+        return forgotten
+
+    def contact_hash(self, tenant_id: str, channel: str, contact: str) -> str:
+        """How a contact is kept, to find its messages."""
+        return self._sealer.contact_hash(tenant_id, self._contact(channel or "all", contact))
+
+    async def prune(self) -> tuple[int, bool]:
+        """Delete a bounded number of messages whose retention is over; how many, and whether there may be more."""
+        return await self.lane.prune_stretch(before=self._clock.now() - self._policy.retention)
+
+    def chores(self) -> Sequence[Chore]:
+        return [
+            Chore("outbound.prune", _PRUNE_EVERY, self._prune),
+            Chore("outbound.straighten", _STRAIGHTEN_EVERY, self._straighten),
+            Chore("outbound.bury", _BURY_EVERY, self.bury),
+        ]
+
+    async def close(self) -> None:
+        await self._client.close()
+        for provider in self.providers.values():
+            if close := getattr(provider, "close", None):
+                await close()
+
+    def heard(self) -> None:
+        """Another process committed something: there may be work, or a hold of ours may have been taken away."""
+        self.bell.ring_from_thread()
+        self.drain.renewal.poke()
+
+    async def bury(self) -> bool:
+        """Take over at once from processes of this machine that have died."""
+        if await self.lane.bury(is_dead, now=self._clock.now()):
+            self.bell.ring()
+        return False
+
+    def _order(self, tenant: Tenant, new: NewMessage, idempotency_key: str | None) -> Order:
+        config = self._accounts.chosen(tenant.providers, new.channel)
+        checked = check_message(
+            new,
+            sender=config.get("from"),
+            sender_required=config["provider"] != "sandbox",
+            trusted=self._policy.trusted | frozenset(tenant.settings.trusted_destinations),
+            attachment_roots=self._policy.attachment_roots,
+            now=self._clock.shown(self._clock.now()),
+        )
+        message_id = new_id()
+        hashes = tuple(self._sealer.contact_hash(tenant.tenant_id, each) for each in checked.contacts)
+        limit = checked.max_attempts or tenant.settings.max_attempts or self._policy.of(checked.channel).max_attempts
+        return Order(
+            message_id,
+            tenant.tenant_id,
+            self._on_timeline(checked),
+            hashes,
+            limit,
+            sealed=self._sealed(tenant.tenant_id, message_id, checked.secret_headers),
+            key=None if idempotency_key is None else self._key(tenant.tenant_id, idempotency_key),
+            fingerprint="" if idempotency_key is None else self._fingerprint(tenant.tenant_id, new),
+            trace=current_trace(),
+        )
+
+    def _on_timeline(self, checked: Checked) -> Checked:
+        if checked.send_at is None and checked.expires_at is None:
+            return checked
+        stored = self._clock.stored
+        return msgspec.structs.replace(
+            checked,
+            send_at=checked.send_at and stored(checked.send_at),
+            expires_at=checked.expires_at and stored(checked.expires_at),
+        )
+
+    def _sealed(self, tenant_id: str, message_id: str, headers: dict[str, str]) -> str | None:
+        if not headers:
+            return None
+        return self._sealer.seal(json.dumps(headers).encode(), bound_to=(tenant_id, message_id))
+
+    def _key(self, tenant_id: str, key: str) -> str:
+        if not 1 <= len(key) <= _LONGEST_KEY or not key.isprintable():
+            raise InvalidInput("Idempotency-Key", f"must have 1 to {_LONGEST_KEY} printable characters.")
+        return self._sealer.contact_hash(f"key:{tenant_id}", key)
+
+    def _fingerprint(self, tenant_id: str, new: NewMessage) -> str:
+        return self._sealer.contact_hash(f"message:{tenant_id}", msgspec.json.encode(new, order="sorted").decode())
+
+    def _contact(self, channel: str, contact: str) -> str:
+        if channel != "all" and channel not in CHANNELS:
+            raise InvalidInput("channel", f"must be one of {', '.join(CHANNELS)} or all.")
+        return contacts.canonical(channel, contact)
+
+    async def _until_begun(self, tenant_id: str, hashed: str) -> None:
+        """Wait for the sends to a contact that were claimed before its opt-out: each begins soon after its claim or never."""
+
+        def work() -> Step[list[Row]]:
+            return (yield queries.sending_to(tenant_id=tenant_id))
+
+        while True:
+            youngest = self._clock.now() - START_WITHIN
+            rows = await self._database.read(work)
+            if not any(hashed in claimed and instant(at) > youngest for claimed, at in rows):
+                return
+            await asyncio.sleep(_LOOK_EVERY)
+
+    async def _enqueue_set(self, orders: Sequence[Order]) -> Sequence[Queued | Exception]:
+        return await self._database.write(partial(enqueue, orders, self._clock.now()))
+
+    async def _send(self, parcel: Parcel) -> Outcome:
+        with self._observer.in_flight():
+            return await self._sender.send(parcel)
+
+    def _wake(self) -> None:
+        self.bell.ring()
+        self._database.ring()
+
+    async def _prune(self) -> bool:
+        return (await self.prune())[1]
+
+    async def _straighten(self) -> bool:
+        await self.lane.straighten(now=self._clock.now(), lease=self._policy.lease)
+        return False

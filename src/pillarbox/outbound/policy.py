@@ -1,0 +1,57 @@
+"""The numbers of the outbound pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from pillarbox.outbound.model import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPolicy:
+    """How often, and how far apart: the base, then twice as long each time, spread by the jitter."""
+
+    backoff_base: float = 60.0
+    jitter: float = 0.2
+    max_attempts: int = 5
+    timeout: float = 15.0
+
+    def delay(self, attempt: int, random: Random) -> float:
+        """The wait in seconds after the given attempt, counted from 1, has failed."""
+        return self.backoff_base * 2 ** (min(attempt, 30) - 1) * (1 + random.uniform(-self.jitter, self.jitter))
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPolicy:
+    """Where a provider is and how it may be used, where that is not as it says itself."""
+
+    base_url: str | None = None
+    timeout: float | None = None
+    concurrency: int = 64
+    ca_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundPolicy:
+    """Five attempts from a minute to eight apart, by default; a lease of a minute."""
+
+    channel: ChannelPolicy = ChannelPolicy()
+    channels: Mapping[Channel, ChannelPolicy] = field(default_factory=dict)
+    lease: timedelta = timedelta(seconds=60)
+    poll: float = 1.0
+    concurrency: int = 128
+    rate_per_minute: int = 0
+    retry_after_most: float = 86_400.0
+    retention: timedelta = timedelta(days=90)
+    attachment_roots: tuple[str, ...] = ()
+    trusted: frozenset[str] = frozenset()
+    providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    of_provider: Mapping[str, ProviderPolicy] = field(default_factory=dict)
+    public_url: str | None = None
+
+    def of(self, channel: Channel) -> ChannelPolicy:
+        return self.channels.get(channel, self.channel)

@@ -1,0 +1,189 @@
+"""One attempt: from a claimed message to what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import timedelta
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+import msgspec
+
+from pillarbox.clock import Clock
+from pillarbox.engine import Outcome, Skipped
+from pillarbox.errors import InvalidInput, SecretUnavailable
+from pillarbox.outbound.accounts import Accounts
+from pillarbox.outbound.attachments import AttachmentReader, AttachmentRefused, AttachmentUnavailable
+from pillarbox.outbound.attempt import Accepted, Parcel, Rejected, Report, Transient
+from pillarbox.outbound.client import Client, NotSent, Unanswered
+from pillarbox.outbound.destinations import Blocked
+from pillarbox.outbound.model import NewAttachment
+from pillarbox.outbound.policy import OutboundPolicy
+from pillarbox.outbound.provider import Account, Outgoing, Provider, Verdict, is_direct
+from pillarbox.secrets.sealing import Sealer
+from pillarbox.telemetry.traces import attempt_span
+
+START_WITHIN = timedelta(seconds=2)
+"""A send that has not begun this long after its claim does not begin: whoever opts out waits for those that may."""
+
+
+class Sender:
+    """Sends what was claimed; bounded for each provider, and never later than an opt-out could have been told."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        *,
+        client: Client,
+        sealer: Sealer,
+        policy: OutboundPolicy,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._accounts = accounts
+        self._client = client
+        self._sealer = sealer
+        self._policy = policy
+        self._clock = clock
+        self._random = random
+        self._attachments = AttachmentReader(client, roots=policy.attachment_roots)
+        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._config = lru_cache(maxsize=1024)(json.loads)
+
+    async def send(self, parcel: Parcel) -> Outcome:
+        """Make one attempt; whatever goes wrong is an outcome too."""
+        try:
+            config = self._accounts.chosen(self._config(parcel.providers), parcel.channel)
+            provider = self._accounts.providers.find(parcel.channel, config["provider"])
+        except InvalidInput as fault:
+            return _rejected(None, str(fault))
+        slots = self._slots_of(provider)
+        try:
+            async with asyncio.timeout(self._left(parcel)):
+                await slots.acquire()
+        except TimeoutError:
+            return Skipped("", at=self._clock.now())
+        try:
+            with attempt_span(parcel.trace, parcel.id, parcel.channel, provider.name, parcel.attempt_count) as span:
+                outcome = await self._attempt(parcel, provider, config)
+                span.ended(type(outcome).__name__)
+                return outcome
+        finally:
+            slots.release()
+
+    async def _attempt(self, parcel: Parcel, provider: Provider, config: dict[str, Any]) -> Outcome:
+        deadline = self._accounts.policy_of(provider).timeout or self._policy.of(parcel.channel).timeout
+        trusted = self._policy.trusted | frozenset(self._config(parcel.settings).get("trusted_destinations", ()))
+        try:
+            account = await self._accounts.account(provider, config)
+            message = await self._outgoing(parcel, config, deadline, trusted)
+        except (SecretUnavailable, AttachmentUnavailable) as fault:
+            return self._again(parcel, Verdict(judgement="transient", error=str(fault)), provider)
+        except (AttachmentRefused, Blocked) as fault:
+            return _rejected(provider, str(fault))
+        if self._left(parcel) <= 0:
+            return Skipped("", at=self._clock.now())
+        verdict = await self._carry(message, provider, account, deadline, trusted)
+        return self._outcome(parcel, verdict, provider)
+
+    async def _carry(
+        self, message: Outgoing, provider: Provider, account: Account, deadline: float, trusted: frozenset[str]
+    ) -> Verdict:
+        try:
+            if is_direct(provider):
+                return await provider.send(message, account, deadline=deadline)
+            request = provider.request(message, account)
+            guarded = not account.base_url
+            response = await self._client.fetch(request, deadline=deadline, guarded=guarded, trusted=trusted)
+            return provider.verdict(replace(response, at=message.at))
+        except Blocked as fault:
+            return Verdict(judgement="rejected", error=str(fault))
+        except NotSent as fault:
+            return Verdict(judgement="transient", error=str(fault))
+        except (Unanswered, TimeoutError) as fault:
+            return Verdict(judgement="unknown", error=str(fault) or f"No answer within {deadline:g} s.")
+        except InvalidInput as fault:
+            return Verdict(judgement="rejected", error=str(fault))
+
+    async def _outgoing(
+        self, parcel: Parcel, config: dict[str, Any], deadline: float, trusted: frozenset[str]
+    ) -> Outgoing:
+        options = json.loads(parcel.options)
+        attachments = msgspec.json.decode(parcel.attachments or "[]", type=tuple[NewAttachment, ...])
+        headers = options.get("headers", {})
+        if parcel.sealed is not None:
+            headers = json.loads(self._sealer.open(parcel.sealed, bound_to=(parcel.tenant_id, parcel.id)))
+        is_webhook = parcel.channel == "webhook"
+        return Outgoing(
+            message_id=parcel.id,
+            tenant_id=parcel.tenant_id,
+            channel=parcel.channel,
+            to=parcel.to_address,
+            attempt=parcel.attempt_count,
+            at=self._clock.shown(self._clock.now()),
+            created_at=self._clock.shown(parcel.created_at),
+            sender=options.get("from") or config.get("from"),
+            subject=parcel.subject,
+            text=None if is_webhook else parcel.body_text,
+            html=parcel.body_html,
+            body=parcel.body_text.encode() if is_webhook and parcel.body_text is not None else None,
+            method=options.get("method", "POST"),
+            headers=headers,
+            cc=options.get("cc", ()),
+            bcc=options.get("bcc", ()),
+            reply_to=options.get("reply_to"),
+            attachments=await self._attachments.read(attachments, deadline=deadline, trusted=trusted),
+            platform=options.get("platform"),
+            data=options.get("data"),
+            unsubscribe_url=self._unsubscribe_url(parcel),
+        )
+
+    def _unsubscribe_url(self, parcel: Parcel) -> str | None:
+        if parcel.channel != "email" or parcel.category != "marketing" or not self._policy.public_url:
+            return None
+        token = self._sealer.token(("unsubscribe", parcel.tenant_id, parcel.to_address))
+        return f"{self._policy.public_url}/u/{token}"
+
+    def _outcome(self, parcel: Parcel, verdict: Verdict, provider: Provider) -> Outcome:
+        match verdict.judgement:
+            case "accepted":
+                return Accepted(report=_report(verdict, provider))
+            case "rejected":
+                return Rejected(verdict.error or "The provider refused it.", _report(verdict, provider))
+            case _:
+                return self._again(parcel, verdict, provider)
+
+    def _again(self, parcel: Parcel, verdict: Verdict, provider: Provider) -> Outcome:
+        delay = self._policy.of(parcel.channel).delay(parcel.attempt_count, self._random)
+        floor = min(verdict.retry_after or 0.0, self._policy.retry_after_most)
+        at = self._clock.now() + timedelta(seconds=max(delay, floor))
+        return Transient(verdict.error or "The provider did not take it.", at, report=_report(verdict, provider))
+
+    def _left(self, parcel: Parcel) -> float:
+        """How long it may take until the send begins."""
+        return (parcel.claimed_at + START_WITHIN - self._clock.now()).total_seconds()
+
+    def _slots_of(self, provider: Provider) -> asyncio.Semaphore:
+        if provider.name not in self._slots:
+            self._slots[provider.name] = asyncio.Semaphore(self._accounts.policy_of(provider).concurrency)
+        return self._slots[provider.name]
+
+
+def _report(verdict: Verdict, provider: Provider) -> Report:
+    return Report(
+        verdict.judgement,
+        provider.name,
+        verdict.status_code,
+        verdict.error,
+        verdict.provider_msg_id,
+        verdict.delivered,
+        verdict.opt_out,
+        verdict.last_chance,
+    )
+
+
+def _rejected(provider: Provider | None, error: str) -> Outcome:
+    return Rejected(error, Report("rejected", provider.name if provider else None, error=error))

@@ -1,0 +1,164 @@
+"""Tenants: who sends, by which providers, with whose credentials and how much."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from pillarbox.errors import InvalidInput, NotFound, TenantBusy
+from pillarbox.outbound.destinations import origin_of
+from pillarbox.outbound.lane import queries
+from pillarbox.outbound.model import CHANNELS, NewTenant, Rate, Tenant, TenantSettings
+from pillarbox.outbound.rates import Cap, next_free
+from pillarbox.storage import Database, Row, Step, instant, instant_or_none
+from pillarbox.text import check_json, check_text, printable
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_MOST_PER_MINUTE = 1_000_000
+_MOST_ATTEMPTS = 20
+_MOST_TRUSTED = 100
+_LARGEST = 64 * 1024
+_KEPT_SECONDS = 1.0
+
+
+class Tenants:
+    """The tenants of one database."""
+
+    def __init__(self, database: Database, *, check_provider: Any, default_rate: int) -> None:
+        self._database = database
+        self._clock = database.clock
+        self._check_provider = check_provider
+        self._default_rate = default_rate
+        self._kept: dict[str, tuple[float, Tenant]] = {}
+
+    async def put(self, tenant_id: str, new: NewTenant) -> tuple[Tenant, bool]:
+        """Make a tenant or replace what is known of it; answers it, and whether it is new."""
+        check_tenant_id(tenant_id)
+        self._check(new)
+        now = self._clock.now()
+
+        def work() -> Step[tuple[Row, bool]]:
+            known = yield queries.lock_tenant(tenant_id=tenant_id)
+            yield queries.put_tenant(
+                tenant_id=tenant_id,
+                name=new.name,
+                providers=json.dumps(new.providers, ensure_ascii=False),
+                settings=msgspec.json.encode(new.settings).decode(),
+                rate_per_minute=new.settings.rate_per_minute,
+                now=now,
+            )
+            rows = yield queries.tenant(tenant_id=tenant_id)
+            return rows[0], not known
+
+        row, is_new = await self._database.write(work)
+        self._kept.pop(tenant_id, None)
+        return self._tenant(row), is_new
+
+    async def get(self, tenant_id: str) -> Tenant:
+        def work() -> Step[list[Row]]:
+            return (yield queries.tenant(tenant_id=tenant_id))
+
+        rows = await self._database.read(work)
+        if not rows:
+            raise unknown_tenant(tenant_id)
+        return self._tenant(rows[0])
+
+    async def recall(self, tenant_id: str) -> Tenant:
+        """The same, as it was a moment ago at the latest: every message asks."""
+        kept, moment = self._kept.get(tenant_id), self._clock.monotonic()
+        if kept is None or moment >= kept[0] + _KEPT_SECONDS:
+            kept = (moment, await self.get(tenant_id))
+            if len(self._kept) >= 10_000:
+                self._kept.clear()
+            self._kept[tenant_id] = kept
+        return kept[1]
+
+    async def list(self, *, limit: int = 100, after: str = "") -> list[Tenant]:
+        def work() -> Step[list[Row]]:
+            return (yield queries.list_tenants(after=after, limit=limit))
+
+        return [self._tenant(row) for row in await self._database.read(work)]
+
+    async def delete(self, tenant_id: str) -> None:
+        """Remove a tenant that has nothing waiting; its opt-outs stay, and its history as long as any."""
+
+        def work() -> Step[None]:
+            if not (yield queries.lock_tenant(tenant_id=tenant_id)):
+                raise unknown_tenant(tenant_id)
+            if (yield queries.waits_for_tenant(tenant_id=tenant_id)):
+                raise TenantBusy(
+                    f"Tenant {printable(tenant_id)} has messages waiting; cancel them or let them go first."
+                )
+            yield queries.delete_tenant(tenant_id=tenant_id)
+
+        await self._database.write(work)
+        self._kept.pop(tenant_id, None)
+
+    def _check(self, new: NewTenant) -> None:
+        if new.name is not None:
+            check_text("name", new.name, most=200)
+        check_json("providers", new.providers)
+        if len(json.dumps(new.providers)) > _LARGEST:
+            raise InvalidInput("providers", f"must have at most {_LARGEST} characters.")
+        for channel, config in new.providers.items():
+            if channel not in CHANNELS:
+                raise InvalidInput(f"providers.{printable(channel)}", f"must be one of {', '.join(CHANNELS)}.")
+            self._check_provider(f"providers.{channel}", channel, config)
+        check_settings(new.settings)
+
+    def _tenant(self, row: Row) -> Tenant:
+        tenant_id, name, providers, settings, own_rate, rate_until, created_at, updated_at = row
+        shown = self._clock.shown
+        per_minute = self._default_rate if own_rate is None else own_rate
+        return Tenant(
+            tenant_id=tenant_id,
+            name=name,
+            providers=json.loads(providers),
+            settings=msgspec.json.decode(settings, type=TenantSettings),
+            rate=self._rate(per_minute, instant_or_none(rate_until)) if per_minute else None,
+            created_at=shown(instant(created_at)),
+            updated_at=shown(instant(updated_at)),
+        )
+
+    def _rate(self, per_minute: int, used_until: datetime | None) -> Rate:
+        free = None if used_until is None else next_free(Cap.of(per_minute), used_until)
+        waits = free is not None and free > self._clock.now()
+        return Rate(per_minute=per_minute, waits_until=self._clock.shown(free) if free is not None and waits else None)
+
+
+def check_tenant_id(tenant_id: str) -> None:
+    """A tenant is named by `[a-z0-9][a-z0-9_-]{0,62}`."""
+    if not _NAME.fullmatch(tenant_id):
+        raise InvalidInput("tenant", "must be 1 to 63 of a-z, 0-9, _ and -, beginning with a letter or digit.")
+
+
+def check_settings(settings: TenantSettings) -> None:
+    """Refuse numbers that mean nothing and destinations that could not be one."""
+    if settings.rate_per_minute is not None and not 0 <= settings.rate_per_minute <= _MOST_PER_MINUTE:
+        raise InvalidInput("settings.rate_per_minute", f"must be 0 (no cap) to {_MOST_PER_MINUTE}.")
+    if settings.max_attempts is not None and not 1 <= settings.max_attempts <= _MOST_ATTEMPTS:
+        raise InvalidInput("settings.max_attempts", f"must be 1 to {_MOST_ATTEMPTS}.")
+    if len(settings.trusted_destinations) > _MOST_TRUSTED:
+        raise InvalidInput("settings.trusted_destinations", f"must be at most {_MOST_TRUSTED}.")
+    for index, origin in enumerate(settings.trusted_destinations):
+        check_origin(f"settings.trusted_destinations.{index}", origin)
+    if settings.database is not None:
+        raise InvalidInput("settings.database", "a database of a tenant's own comes later.")
+
+
+def check_origin(field: str, origin: str) -> None:
+    """An origin as trusted destinations name it: `scheme://host[:port]`, nothing behind."""
+    try:
+        canonical = origin_of(origin)
+    except ValueError as fault:
+        raise InvalidInput(field, str(fault)) from None
+    if origin.count("/") != 2:
+        raise InvalidInput(field, f"must be an origin alone, such as {printable(canonical)}.")
+
+
+def unknown_tenant(tenant_id: str) -> NotFound:
+    return NotFound(f"There is no tenant {printable(tenant_id)}; make it first: pillarbox tenants set.")

@@ -1,0 +1,405 @@
+"""How events are held, taken over, tried again by operators, and forgotten, on every database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from pillarbox.engine import Delivered, Failed, Retry, Skipped
+from pillarbox.errors import AlreadyEnded, NotFound
+from pillarbox.hooks.policy import HooksPolicy
+from tests.contracts.hook_boxes import HookNode, another, hook_node_at, reports_on
+
+LEASE = 30.0
+PROMPT, STOP = "user_prompt_submit", "agent_stop"
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+@pytest.fixture
+async def here(url: str) -> AsyncIterator[HookNode]:
+    async with hook_node_at(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def there(here: HookNode) -> AsyncIterator[HookNode]:
+    async with another(here) as opened:
+        yield opened
+
+
+# Leases and fencing
+
+
+async def test_a_lost_lease_costs_the_head_an_attempt_and_those_behind_nothing(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    ids = await here.post_all("s", PROMPT, STOP, PROMPT)
+    stale = await here.claim_one()
+    here.clock.advance(LEASE)
+    fresh = await there.claim_one()
+    assert fresh.token > stale.token
+    assert [(row.id, row.attempt_count) for row in fresh.rows] == list(zip(ids, (2, 1, 1), strict=True))
+    assert [row.last_error is None for row in fresh.rows] == [False, True, True]
+    assert "deaths so far: 1" in (fresh.rows[0].last_error or "")
+    deaths = await here.node.sql("SELECT death_count FROM hook_outbox ORDER BY seq")
+    assert [count for (count,) in deaths] == [1, 0, 0]
+
+
+async def test_whoever_lost_the_lease_changes_nothing_any_more(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    await here.post_all("s", PROMPT, STOP)
+    stale = await here.claim_one()
+    here.clock.advance(LEASE)
+    fresh = await there.claim_one()
+    before = await here.records("s")
+    assert here.renew(stale) == []
+    assert here.lane.held([stale, fresh]) == [fresh]
+    for outcome in (Delivered(), Retry("late", here.now), Skipped("late", here.now), Failed("late")):
+        assert not await here.settle(stale, outcome)
+    assert not await here.settle(stale, Delivered(), Delivered())
+    await here.lane.release([stale], now=here.now)
+    assert await here.records("s") == before
+    assert await there.settle(fresh)
+
+
+async def test_a_run_partly_reported_is_taken_over_from_where_it_stood(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    ids = await here.post_all("s", PROMPT, STOP, PROMPT)
+    stale = await here.claim_one()
+    assert await here.settle(stale, Delivered())
+    here.clock.advance(LEASE)
+    fresh = await there.claim_one()
+    assert [(row.id, row.attempt_count) for row in fresh.rows] == [(ids[1], 2), (ids[2], 1)]
+    late = await here.lane.settle(reports_on(stale, [Delivered()] * 2, skip=1), now=here.now)
+    assert len(late) == 2
+    assert await here.statuses("s") == ["delivered", "processing", "processing"]
+
+
+async def test_a_report_after_the_lease_counts_while_nobody_else_has_taken_over(here: HookNode) -> None:
+    await here.node.open("s")
+    await here.post("s")
+    strand = await here.claim_one()
+    here.clock.advance(LEASE)
+    assert await here.settle(strand)
+    assert await here.statuses("s") == ["delivered"]
+
+
+async def test_a_lease_ends_exactly_when_it_should(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    await here.post("s")
+    await here.claim_one()
+    here.clock.advance(LEASE - 0.001)
+    assert await there.claim() == []
+    here.clock.advance(0.001)
+    assert len(await there.claim()) == 1
+
+
+async def test_a_renewed_lease_lasts_from_its_renewal(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    event = await here.post("s")
+    strand = await here.claim_one()
+    began = here.now
+    here.clock.advance(20)
+    assert here.renew(strand) == [strand]
+    here.clock.advance(LEASE - 0.001)
+    assert await there.claim() == []
+    assert (await here.get(event)).locked_at == began
+    assert await here.settle(strand)
+    assert here.renew(strand) == []
+
+
+async def test_renewing_nothing_renews_nothing(here: HookNode) -> None:
+    assert here.renew() == []
+    assert here.lane.held([]) == []
+
+
+async def test_what_a_holder_has_is_told_even_if_it_never_heard_of_it(here: HookNode, there: HookNode) -> None:
+    for session in ("mine", "theirs"):
+        await here.node.open(session)
+        await here.post_all(session, PROMPT, STOP, PROMPT)
+    (mine,) = await here.claim(1)
+    (theirs,) = await there.claim(1)
+    await here.settle(mine, Delivered())
+    (told,) = await here.lane.held_by(here.lease)
+    assert (told.key, told.token, told.rows) == (mine.key, mine.token, mine.rows[1:])
+    assert await there.lane.held_by(there.lease) == [theirs]
+    await here.lane.release([told], now=here.now)
+    assert await here.lane.held_by(here.lease) == []
+    assert await here.statuses(mine.key) == ["delivered", "pending", "pending"]
+
+
+async def test_an_event_that_kills_its_workers_waits_the_longest_in_the_end(here: HookNode) -> None:
+    await here.node.open("s")
+    event = await here.post("s")
+    await here.post("s")
+    await here.claim_one()
+    for deaths in (1, 2):
+        here.clock.advance(LEASE)
+        assert [row.attempt_count for row in (await here.claim_one()).rows] == [deaths + 1, 1]
+    here.clock.advance(LEASE)
+    assert await here.claim() == []
+    waiting = await here.get(event)
+    assert (waiting.status, waiting.attempt_count) == ("failed", 3)
+    assert waiting.next_attempt_at == here.now + seconds(60)
+    assert "deaths so far: 3" in (waiting.last_error or "")
+    await here.check_counters()
+    here.clock.advance(60)
+    assert [row.attempt_count for row in (await here.claim_one()).rows] == [4, 1]
+
+
+async def test_the_lease_of_a_process_known_to_be_dead_is_over_at_once(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    await here.post_all("s", PROMPT, STOP)
+    stale = await here.claim_one()
+    assert not await there.lane.bury(lambda holder: False, now=here.now)
+    assert await there.lane.bury(lambda holder: holder == "here", now=here.now)
+    assert (await there.claim_one()).token > stale.token
+    assert not await here.settle(stale)
+
+
+async def test_rows_that_wait_longer_than_the_lease_behind_a_slow_head_stay_held(
+    here: HookNode, there: HookNode
+) -> None:
+    await here.node.open("s")
+    await here.post_all("s", PROMPT, STOP, PROMPT)
+    strand = await here.claim_one()
+    for _ in range(5):
+        here.clock.advance(LEASE - 1)
+        assert here.renew(strand) == [strand]
+        assert await there.claim() == []
+    assert await here.settle(strand)
+    assert [record.attempt_count for record in await here.records("s")] == [1, 1, 1]
+
+
+async def test_the_next_due_time_counts_retries_and_leases(here: HookNode) -> None:
+    assert await here.lane.next_due(now=here.now) is None
+    await here.node.open("a")
+    await here.node.open("b")
+    await here.post_all("a", PROMPT, STOP)
+    assert await here.lane.next_due(now=here.now) == here.now
+    held = await here.claim_one()
+    assert await here.lane.next_due(now=here.now) == here.now + here.lease.length
+    await here.settle(held, Delivered())
+    assert await here.lane.next_due(now=here.now) == here.now + here.lease.length
+    await here.post("b")
+    (other,) = await here.claim()
+    await here.settle(other, Retry("away", here.now + seconds(7)))
+    assert await here.lane.next_due(now=here.now) == here.now + seconds(7)
+
+
+# Time
+
+
+async def test_waits_and_leases_that_a_clock_made_too_long_are_cut(here: HookNode, there: HookNode) -> None:
+    for session in ("waiting", "held"):
+        await here.node.open(session)
+        await here.post(session)
+    strands = {strand.key: strand for strand in await here.claim()}
+    await here.settle(strands["waiting"], Retry("away", here.now + timedelta(days=400)))
+    await here.node.sql(
+        "UPDATE hook_strand SET lease_until = :at WHERE session_id = 'held'", at=here.now + timedelta(days=400)
+    )
+    await here.lane.straighten(now=here.now, longest_wait=seconds(20), lease=here.lease.length)
+    assert await here.lane.next_due(now=here.now) == here.now + seconds(20)
+    assert (await here.records("waiting"))[0].next_attempt_at == here.now + seconds(20)
+    here.clock.advance(LEASE)
+    assert sorted(strand.key for strand in await there.claim()) == ["held", "waiting"]
+
+
+async def test_straightening_leaves_ordinary_waits_alone(here: HookNode) -> None:
+    await here.node.open("s")
+    await here.post("s")
+    await here.settle(await here.claim_one(), Retry("away", here.now + seconds(50)))
+    await here.lane.straighten(now=here.now, longest_wait=seconds(60), lease=here.lease.length)
+    assert await here.lane.next_due(now=here.now) == here.now + seconds(50)
+
+
+# Operators
+
+
+async def test_an_operator_can_have_a_waiting_head_tried_now(here: HookNode) -> None:
+    await here.node.open("s")
+    event, behind = await here.post_all("s", PROMPT, STOP)
+    await here.settle(await here.claim_one(), Retry("away", here.now + seconds(60)))
+    await here.hooks.retry(behind)
+    assert await here.claim() == []
+    shown = await here.hooks.retry(event)
+    assert (shown.status, shown.next_attempt_at, shown.last_error) == ("failed", here.now, "away")
+    assert [row.attempt_count for row in (await here.claim_one()).rows] == [2, 1]
+
+
+async def test_a_dead_event_goes_again_behind_all_that_waits(here: HookNode, there: HookNode) -> None:
+    await here.node.open("s")
+    dead, waiting = await here.post_all("s", PROMPT, STOP)
+    await here.settle(await here.claim_one(), Failed("no such thing"))
+    held = await here.claim_one()
+    later = await here.post("s", PROMPT)
+    again = await there.hooks.retry(dead)
+    assert (again.status, again.attempt_count, again.delivered_at) == ("pending", 1, None)
+    await here.check_counters()
+    assert [row.id for row in held.rows] == [waiting]
+    assert await here.settle(held)
+    strand = await here.claim_one()
+    assert [(row.id, row.attempt_count) for row in strand.rows] == [(later, 1), (dead, 2)]
+    assert await here.settle(strand)
+    assert (await here.get(dead)).last_error is None
+
+
+async def test_a_dead_event_of_an_idle_session_goes_again_at_once(here: HookNode) -> None:
+    await here.node.open("s")
+    dead = await here.post("s")
+    await here.settle(await here.claim_one(), Failed("no such thing"))
+    here.clock.advance(5)
+    assert (await here.hooks.retry(dead)).next_attempt_at == here.now
+    assert [row.id for row in (await here.claim_one()).rows] == [dead]
+
+
+@pytest.mark.parametrize("ending", ["retry", "release", "death"])
+async def test_a_dead_event_that_goes_again_is_counted_as_what_it_is(here: HookNode, ending: str) -> None:
+    await here.node.open("s")
+    dead, head = await here.post_all("s", PROMPT, STOP)
+    await here.settle(await here.claim_one(), Failed("no such thing"))
+    await here.hooks.retry(dead)
+    strand = await here.claim_one()
+    assert [row.id for row in strand.rows] == [head, dead]
+    match ending:
+        case "retry":
+            await here.settle(strand, Retry("away", here.now))
+        case "release":
+            await here.lane.release([strand], now=here.now)
+        case _:
+            here.clock.advance(LEASE)
+            await here.claim(1)
+    await here.check_counters()
+    assert (await here.get(dead)).status in ("pending", "processing")
+    if ending != "death":
+        await here.settle(await here.claim_one(), Delivered(), Retry("away", here.now))
+        assert (await here.get(dead)).status == "failed"
+
+
+async def test_what_was_delivered_or_superseded_stays_so(here: HookNode) -> None:
+    await here.node.open("s")
+    ids = await here.post_all("s", "tool_use", "tool_use")
+    await here.settle(await here.claim_one())
+    for event in ids:
+        with pytest.raises(AlreadyEnded):
+            await here.hooks.retry(event)
+    with pytest.raises(NotFound):
+        await here.hooks.retry(10**9)
+
+
+async def test_retrying_what_is_in_flight_changes_nothing(here: HookNode) -> None:
+    await here.node.open("s")
+    ids = await here.post_all("s", PROMPT, STOP)
+    strand = await here.claim_one()
+    before = await here.records("s")
+    for event in ids:
+        await here.hooks.retry(event)
+    assert await here.records("s") == before
+    assert await here.settle(strand)
+
+
+async def test_operators_see_events_by_their_state(here: HookNode) -> None:
+    for session in ("a", "b", "c"):
+        await here.node.open(session)
+        await here.post_all(session, PROMPT, STOP)
+    strands = {strand.key: strand for strand in await here.claim()}
+    await here.settle(strands["a"], Retry("away", here.now))
+    await here.settle(strands["b"], Failed("no such thing"))
+    listed = {
+        status: [(record.session_id, record.seq) for record in await here.hooks.list(status=status)]
+        for status in ("pending", "processing", "failed", "dead", "delivered")
+    }
+    assert listed == {
+        "pending": [("a", 2), ("b", 2)],
+        "processing": [("c", 1), ("c", 2)],
+        "failed": [("a", 1)],
+        "dead": [("b", 1)],
+        "delivered": [],
+    }
+    here.clock.advance(3)
+    assert (await here.hooks.status()).oldest_age_seconds == 3
+
+
+# Retention
+
+
+async def test_only_what_ended_long_enough_ago_is_pruned(here: HookNode) -> None:
+    await here.node.open("s")
+    await here.node.open("never")
+    await here.post("never")
+    ids = await here.post_all("s", "tool_use", "tool_use", PROMPT, STOP)
+    strands = {strand.key: strand for strand in await here.claim()}
+    await here.settle(strands["never"], Retry("away", here.now + timedelta(days=400)))
+    await here.settle(strands["s"], Delivered(), Failed("no such thing"))
+    here.clock.advance(10)
+    await here.settle(await here.claim_one())
+    here.clock.advance(timedelta(days=7).total_seconds() - 10)
+    assert await here.hooks.prune() == (0, False)
+    here.clock.advance(0.001)
+    assert await here.hooks.prune() == (3, False)
+    assert [record.id for record in await here.records("s")] == [ids[3]]
+    here.clock.advance(timedelta(days=1000).total_seconds())
+    assert await here.hooks.prune() == (1, False)
+    assert await here.statuses("never") == ["failed"]
+
+
+async def test_what_is_in_flight_is_not_pruned_whatever_its_age(here: HookNode) -> None:
+    await here.node.open("s")
+    await here.post_all("s", PROMPT, STOP, PROMPT)
+    strand = await here.claim_one()
+    await here.settle(strand, Delivered())
+    here.clock.advance(timedelta(days=30).total_seconds())
+    assert await here.hooks.prune() == (1, False)
+    assert await here.statuses("s") == ["processing", "processing"]
+    assert not await here.lane.settle(reports_on(strand, [Delivered()] * 2, skip=1), now=here.now)
+
+
+async def test_a_dead_event_that_goes_again_is_not_pruned(here: HookNode) -> None:
+    await here.node.open("s")
+    dead = await here.post("s")
+    await here.settle(await here.claim_one(), Failed("no such thing"))
+    await here.hooks.retry(dead)
+    here.clock.advance(timedelta(days=30).total_seconds())
+    assert await here.hooks.prune() == (0, False)
+    assert (await here.claim_one()).rows[0].id == dead
+
+
+async def test_pruning_is_bounded_and_goes_on_where_it_stopped(here: HookNode) -> None:
+    await here.node.open("s")
+    await here.post_all("s", *("tool_use",) * 10)
+    await here.settle(await here.claim_one())
+    here.clock.advance(1)
+    assert [await here.lane.prune(before=here.now, limit=4) for _ in range(4)] == [4, 4, 2, 0]
+
+
+async def test_pruning_passes_what_must_stay(here: HookNode) -> None:
+    await here.node.open("stuck")
+    await here.node.open("s")
+    await asyncio.gather(*(here.post("stuck", PROMPT) for _ in range(1200)))
+    await asyncio.gather(*(here.post("s", "tool_use") for _ in range(10)))
+    strands = {strand.key: strand for strand in await here.claim()}
+    await here.settle(strands["stuck"], Retry("away", here.now + timedelta(days=400)))
+    await here.settle(strands["s"])
+    here.clock.advance(timedelta(days=8).total_seconds())
+    deleted, more = 0, True
+    while more:
+        pruned, more = await here.hooks.prune()
+        deleted += pruned
+    assert deleted == 10
+    assert (await here.hooks.status()).pending == 1199
+
+
+async def test_a_session_whose_rows_are_gone_comes_to_rest(url: str) -> None:
+    """An operator may have deleted rows by hand."""
+    async with hook_node_at(url, HooksPolicy(strand_limit=2)) as here:
+        await here.node.open("s")
+        await here.post_all("s", *(PROMPT,) * 10)
+        await here.node.sql("DELETE FROM hook_outbox")
+        assert await here.claim() == []
+        assert await here.lane.next_due(now=here.now) is None
+        event = await here.post("s")
+        assert [row.id for row in (await here.claim_one()).rows] == [event]
