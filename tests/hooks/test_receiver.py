@@ -542,7 +542,10 @@ def test_a_server_that_is_down_or_silent_leaves_the_event_in_the_spool(
         hook("--database", f"postgresql://u@127.0.0.1:{port}/d", event=tool(4), session="t")
         assert time.monotonic() - before < 10
     assert stored(url) == [("s", 1, "tool-1")]
-    assert spooled_tools(tmp_path / "state/pillarbox/spool") == ["tool-2", "tool-3", "tool-4"]
+    folders = tmp_path / "state/pillarbox/spool"
+    assert spooled_tools(folders / f"127.0.0.1_{port}_d") == ["tool-4"]
+    (other,) = (folder for folder in folders.iterdir() if folder.name != f"127.0.0.1_{port}_d")
+    assert spooled_tools(other) == ["tool-2", "tool-3"]
 
 
 def test_a_session_locked_on_the_server_leaves_its_event_in_the_spool(postgres_url: str, tmp_path: Path) -> None:
@@ -554,4 +557,5 @@ def test_a_session_locked_on_the_server_leaves_its_event_in_the_spool(postgres_u
         hook("--database", url, event=tool(2), session="s")
         hook("--database", url, event=tool(3), session="t")
     assert stored(postgres_url) == [("s", 1, "tool-1"), ("t", 1, "tool-3")]
-    assert spooled_tools(tmp_path / "state/pillarbox/spool") == ["tool-2"]
+    (folder,) = (tmp_path / "state/pillarbox/spool").iterdir()
+    assert spooled_tools(folder) == ["tool-2"]

@@ -303,9 +303,9 @@ def test_the_spool_is_beside_an_sqlite_file(tmp_path: Path, monkeypatch: pytest.
 def test_the_spool_of_a_server_is_in_the_users_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    assert spool.default_spool_dir("postgresql://h/d") == "/home/me/.local/state/pillarbox/spool"
+    assert spool.default_spool_dir("postgresql://h/d") == "/home/me/.local/state/pillarbox/spool/h_d"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    assert spool.default_spool_dir("postgresql://h/d") == "/home/me/.local/state/pillarbox/spool"
+    assert spool.default_spool_dir("postgresql://h/d") == "/home/me/.local/state/pillarbox/spool/h_d"
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert spool.default_spool_dir("postgresql://h/d") == "/state/pillarbox/spool"
-    assert spool.default_spool_dir("sqlite:///:memory:") == "/state/pillarbox/spool"
+    assert spool.default_spool_dir("postgresql://me:secret@h:5/d?x=y") == "/state/pillarbox/spool/h_5_d"
+    assert spool.default_spool_dir("sqlite:///:memory:") == "/state/pillarbox/spool/__memory_"

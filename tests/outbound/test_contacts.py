@@ -210,6 +210,7 @@ def test_however_a_number_is_written_it_is_stored_once(written: str, stored: str
         "+1234567890123456",
         "+999123456789",
         "+1500555000a",
+        "+43000000",
         "+1800FLOWERS",
         "tel:+15005550006",
         "+15005550006x12",

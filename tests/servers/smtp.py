@@ -210,7 +210,6 @@ async def serve_mail(
         for connection in seen.connections:
             if connection.transport is not None:
                 connection.transport.abort()
-        await seen.until(lambda: not any(connection.open for connection in seen.connections))
         await server.wait_closed()
 
 

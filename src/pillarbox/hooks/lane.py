@@ -55,12 +55,14 @@ class HookLane(StrandLeases[HookRow]):
         limit: int,
         take_effect: TakeEffect,
         superseded: Callable[[int], None] = lambda count: None,
+        settled: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(database, "hook_strand")
         self._rescue = rescue
         self._limit = limit
         self._take_effect = take_effect
         self._superseded = superseded
+        self._settled = settled
         self._pruned_up_to = 0
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[HookRow]]:
@@ -71,6 +73,7 @@ class HookLane(StrandLeases[HookRow]):
             return (yield from self._settle(settlements, now))
 
         lost = await self._database.write(work)
+        self._settled()
         self._database.ring()
         return lost
 
@@ -82,6 +85,8 @@ class HookLane(StrandLeases[HookRow]):
 
         turn, superseded = await self._database.write(work)
         self._superseded(superseded)
+        if settlements:
+            self._settled()
         return turn
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[HookRow]]:

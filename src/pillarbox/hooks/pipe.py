@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Failed, Lease, Outcome, Pace, Policy, Retry
 from pillarbox.errors import AlreadyEnded, TooMany
-from pillarbox.hooks import agent, reading, strands
+from pillarbox.hooks import agent_state, reading, strands
 from pillarbox.hooks.edge import check_new_event
 from pillarbox.hooks.intake import Intake
 from pillarbox.hooks.lane import HookLane, Rescue
@@ -69,6 +69,7 @@ class Hooks:
             limit=policy.strand_limit,
             take_effect=self._take_effect,
             superseded=self._metrics.superseded.inc,
+            settled=self._ring_tails,
         )
         self.drain: Drain[HookRow] = Drain(
             self.lane,
@@ -114,7 +115,8 @@ class Hooks:
         self._tails.add(tail)
         try:
             await tail.begin(last_id)
-            yield tail.events()
+            async with aclosing(tail.events()) as events:
+                yield events
         finally:
             self._tails.discard(tail)
 
@@ -177,12 +179,17 @@ class Hooks:
         """Another process committed something: there may be work, or a hold of ours may have been taken away."""
         self.bell.ring_from_thread()
         self.drain.renewal.poke()
+        self._ring_tails()
 
     async def bury(self) -> bool:
         """Take over at once from processes of this machine that have died."""
         if await self.lane.bury(is_dead, now=self._clock.now()):
             self.bell.ring()
         return False
+
+    def _ring_tails(self) -> None:
+        for tail in tuple(self._tails):
+            tail.ring()
 
     def _wake(self) -> None:
         self.bell.ring()
@@ -211,7 +218,7 @@ class Hooks:
                     native_session_id=_name_of(payload, "native_session_id", most=_LONGEST_NATIVE_ID),
                     now=now,
                 )
-        yield strands.queries.advance_agents(rows=agent.merged(rows))
+        yield strands.queries.advance_agents(rows=agent_state.merged(rows))
         prompts = [
             (row.session_id, prompt)
             for row in rows
@@ -225,8 +232,6 @@ class Hooks:
         match outcome:
             case Delivered():
                 self._metrics.delivered.inc()
-                for tail in self._tails:
-                    tail.ring()
             case Failed():
                 self._metrics.dead.inc()
             case Retry():
@@ -254,7 +259,7 @@ async def _complete_transcript(payload: dict[str, Any]) -> None:
 
 
 def _name_of(payload: dict[str, Any], field: str, *, most: int) -> str | None:
-    value = agent.text_of(payload, field, most=most)
+    value = agent_state.text_of(payload, field, most=most)
     return value if value is not None and value.isprintable() else None
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from pillarbox.errors import NotFound
-from pillarbox.hooks.agent import state_from
+from pillarbox.hooks.agent_state import state_from
 from pillarbox.hooks.model import AgentState, HookRecord, HooksStatus, Status, record_from
 from pillarbox.hooks.strands import queries
 from pillarbox.storage import Step, instant

@@ -49,7 +49,13 @@ def default_spool_dir(database_url: str) -> str:
     state = os.environ.get("XDG_STATE_HOME") or ""
     if not os.path.isabs(state):
         state = os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(state, "pillarbox", "spool")
+    return os.path.join(state, "pillarbox", "spool", _server_name(database_url))
+
+
+def _server_name(url: str) -> str:
+    """A folder's name for one database of one server; whoever may log in to it, and how, is not part of it."""
+    place = url.partition("://")[2].partition("?")[0].rpartition("@")[2]
+    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in place)[:100] or "local"
 
 
 def line_of(record: "dict[str, Any]") -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 
+from pillarbox.engine import Bell
 from pillarbox.hooks.model import HookEvent, read_payload
 from pillarbox.hooks.strands import queries
 from pillarbox.storage import Database, Row, Step, instant
@@ -14,7 +14,7 @@ from pillarbox.storage import Database, Row, Step, instant
 _OVERLAP = timedelta(seconds=3)
 _LOOK_EVERY = 1.0
 _MOST_IDS = 20_000
-_MOST_AT_ONCE = 200
+_MOST_AT_ONCE = 20
 
 
 class Tail:
@@ -25,11 +25,11 @@ class Tail:
         self._since = database.clock.now()
         self._from = self._since
         self._seen: dict[int, datetime] = {}
-        self._rung = asyncio.Event()
+        self._bell = Bell()
 
     def ring(self) -> None:
-        """Something may have been delivered."""
-        self._rung.set()
+        """Something was delivered; from any thread."""
+        self._bell.ring_from_thread()
 
     async def begin(self, last_id: int | None) -> None:
         """Start with what comes now, or behind an event that was seen before."""
@@ -42,10 +42,10 @@ class Tail:
                 self._seen[row_id] = at
         self._since = self._from = since
 
-    async def events(self) -> AsyncIterator[HookEvent | None]:
+    async def events(self) -> AsyncGenerator[HookEvent | None, None]:
         """Every event delivered from now on, about once; None now and then while there is none."""
         while True:
-            self._rung.clear()
+            self._bell.clear()
             found = await self._ids(self._from)
             fresh = [(row_id, at) for row_id, at in found if row_id not in self._seen]
             for start in range(0, len(fresh), _MOST_AT_ONCE):
@@ -57,7 +57,7 @@ class Tail:
             self._from = self._since - _OVERLAP if in_full else found[-1][1]
             if not fresh and in_full:
                 yield None
-                await self._rest()
+                await self._bell.wait(_LOOK_EVERY)
 
     async def _ids(self, since: datetime) -> list[tuple[int, datetime]]:
         def work() -> Step[list[Row]]:
@@ -70,13 +70,6 @@ class Tail:
         self._since = max([self._since, *(at for _, at in fresh)])
         oldest = self._since - 2 * _OVERLAP
         self._seen = {row_id: at for row_id, at in self._seen.items() if at >= oldest}
-
-    async def _rest(self) -> None:
-        try:
-            async with asyncio.timeout(_LOOK_EVERY):
-                await self._rung.wait()
-        except TimeoutError:
-            return
 
 
 def _delivered_at(row_id: int) -> Step[datetime | None]:

@@ -62,7 +62,15 @@ def phone(field: str, text: str) -> str:
         raise InvalidInput(field, "is not a number of any country.") from None
     if not phonenumbers.is_possible_number(parsed):
         raise InvalidInput(field, "has too few or too many digits for its country.")
-    return phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164)
+    stored = phonenumbers.format_number(parsed, phonenumbers.PhoneNumberFormat.E164)
+    # A zero for calls within the country is dropped; what still begins with one is nobody's number.
+    return stored if stored == number else _settled(field, stored)
+
+
+def _settled(field: str, number: str) -> str:
+    if phone(field, number) != number:
+        raise InvalidInput(field, "is not a number of its country.")
+    return number
 
 
 def device_token(field: str, text: str) -> str:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
-from pillarbox.outbound.names import Lookup, addresses, look_up
+from pillarbox.outbound.names import Lookup, addresses
 from pillarbox.posting import error_kind
 
 # Kept out of the start of commands that send nothing.
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 Tls = Literal["starttls", "implicit", "none"]
 
 _MOST_AT_ONCE = 16
-_IDLE_SECONDS = 30.0
 # A connection idle for longer is asked whether it still lives.
 _FRESH_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
@@ -73,10 +72,11 @@ class _Shelf:
 
 
 class MailConnections:
-    """At most sixteen connections for each route; an idle one is closed after half a minute."""
+    """At most sixteen connections for each route; an idle one is closed after a while."""
 
-    def __init__(self, *, ca_file: str | None = None, lookup: Lookup = look_up) -> None:
+    def __init__(self, *, ca_file: str | None, lookup: Lookup, idle_seconds: float) -> None:
         self._ca_file = ca_file
+        self._idle_seconds = idle_seconds
         self._lookup = lookup
         self._tls: ssl.SSLContext | None = None
         self._shelves: dict[Route, _Shelf] = {}
@@ -143,7 +143,7 @@ class MailConnections:
         loop = asyncio.get_running_loop()
         line.kept = True
         line.idle_since = loop.time()
-        line.timer = loop.call_later(_IDLE_SECONDS, self._retire, route, line)
+        line.timer = loop.call_later(self._idle_seconds, self._retire, route, line)
         shelf.idle.append(line)
 
     async def close(self) -> None:

@@ -32,6 +32,8 @@ _WORD = re.compile(" *[^ ]+")
 _LONG_LINE = re.compile(rb"[^\n]{%d}" % _LONGEST_LINE)
 _ASCII = bytes(range(128))
 _PART_POLICY = SMTP.clone(cte_type="7bit")
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?: ?;[ -~]*)?")
+_UNKNOWN = "application/octet-stream"
 _ENCLOSING = frozenset({"multipart", "message"})
 
 
@@ -120,7 +122,8 @@ def _header(name: str, value: str) -> str:
 
 def _words(name: str, value: str) -> str:
     """A header's text in ASCII (RFC 2047)."""
-    check_text(name.lower(), value, most=_LONGEST_HEADER)
+    if value:
+        check_name(name.lower(), value, most=_LONGEST_HEADER)
     if value.isascii() and "=?" not in value:
         return value
     return Header(value, "utf-8", header_name=name, maxlinelen=_FOLDED_AT).encode().replace("\n ", " ")
@@ -172,7 +175,7 @@ def _in_seven_bits(data: bytes) -> tuple[str, bytes]:
 
 def _file_part(file: Attachment) -> bytes:
     kind = EmailMessage(_PART_POLICY)
-    kind["Content-Type"] = _LINE_END.sub(" ", file.content_type)
+    kind["Content-Type"] = file.content_type if _MEDIA_TYPE.fullmatch(file.content_type) else _UNKNOWN
     header = kind["Content-Type"]
     main, sub = header.maintype, header.subtype
     if main in _ENCLOSING:
@@ -193,6 +196,5 @@ def _joined(kind: str, parts: Sequence[bytes], message_id: str) -> bytes:
     if len(parts) == 1:
         return parts[0]
     boundary = "=_" + sha256(f"{kind} {message_id}".encode()).hexdigest()[:40]
-    head = f'Content-Type: multipart/{kind};\r\n boundary="{boundary}"\r\n\r\n'.encode()
-    between = f"--{boundary}\r\n".encode()
-    return head + b"".join(between + part for part in parts) + f"--{boundary}--\r\n".encode()
+    head = f'Content-Type: multipart/{kind};\r\n boundary="{boundary}"\r\n\r\n--{boundary}\r\n'
+    return head.encode() + f"\r\n--{boundary}\r\n".encode().join(parts) + f"\r\n--{boundary}--\r\n".encode()

@@ -96,7 +96,8 @@ class Sender:
             if is_direct(provider):
                 return await provider.send(message, account, deadline=deadline)
             request = provider.request(message, account)
-            guarded = not account.base_url
+            # A provider that has no place of its own goes where the message says.
+            guarded = not provider.base_url
             response = await self._client.fetch(request, deadline=deadline, guarded=guarded, trusted=trusted)
             return provider.verdict(replace(response, at=message.at))
         except Blocked as fault:

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from pillarbox.storage.database import Row, Statement
 from pillarbox.storage.values import instant_text
+
+
+def parameters(statement: Statement) -> dict[str, Any]:
+    """A statement's parameters as PostgreSQL takes them: a set of rows as one array for each of its columns."""
+    params: dict[str, Any] = dict(statement.params)
+    sets = statement.query.sets
+    if sets:
+        rows: Sequence[Row] = params.pop("rows")
+        columns: Sequence[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(sets)
+        params.update(zip((f"rows_{name}" for name in sets), columns, strict=True))
+    return {name: array_literal(value) if isinstance(value, list | tuple) else value for name, value in params.items()}
 
 
 def array_literal(values: Sequence[object]) -> str:

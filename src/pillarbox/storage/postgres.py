@@ -19,7 +19,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
-from pillarbox.storage.arrays import array_literal
+from pillarbox.storage.arrays import parameters
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.postgres_bell import PostgresBell
@@ -252,16 +252,7 @@ def _execute_all(connection: psycopg.Connection[Any], statements: Sequence[State
 
 
 def _send(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
-    query = statement.query
-    params: dict[str, Any] = dict(statement.params)
-    if query.sets:
-        rows: Sequence[Row] = params.pop("rows")
-        columns: Sequence[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(query.sets)
-        params.update(zip((f"rows_{name}" for name in query.sets), columns, strict=True))
-    literal = {
-        name: array_literal(value) if isinstance(value, list | tuple) else value for name, value in params.items()
-    }
-    return connection.execute(query.postgres.encode(), literal)
+    return connection.execute(statement.query.postgres.encode(), parameters(statement))
 
 
 def _leaves_commit_unknown(error: BaseException) -> bool:

@@ -56,11 +56,11 @@ def _create_privately(path: str) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def execute(connection: apsw.Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+def execute(connection: apsw.Connection | apsw.Cursor, statements: Sequence[Statement]) -> list[list[Row]]:
     return [execute_one(connection, statement) for statement in statements]
 
 
-def execute_one(connection: apsw.Connection, statement: Statement) -> list[Row]:
+def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement) -> list[Row]:
     """Run one statement; a list parameter travels as JSON."""
     params: dict[str, Any] = {}
     for name, value in statement.params.items():

@@ -51,8 +51,8 @@ class Smtp:
     options: tuple[str, ...] = ("host", "port", "tls")
     base_url = ""
 
-    def __init__(self, *, ca_file: str | None = None, lookup: Lookup = look_up) -> None:
-        self._connections = MailConnections(ca_file=ca_file, lookup=lookup)
+    def __init__(self, *, ca_file: str | None = None, lookup: Lookup = look_up, idle_seconds: float = 30.0) -> None:
+        self._connections = MailConnections(ca_file=ca_file, lookup=lookup, idle_seconds=idle_seconds)
 
     async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
         """Send once; the deadline, in seconds, covers connecting, signing in and the whole transaction."""
