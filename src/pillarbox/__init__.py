@@ -6,11 +6,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pillarbox.box import Pillarbox
+    from pillarbox.errors import PermanentError
+    from pillarbox.outbound.messages import Email, Push, Sms, Webhook
 
 __version__ = "0.1.0"
-__all__ = ["Pillarbox", "__version__"]
+__all__ = ["Email", "PermanentError", "Pillarbox", "Push", "Sms", "Webhook", "__version__"]
 
-_HOMES = {"Pillarbox": "pillarbox.box"}
+_HOMES = {
+    "Email": "pillarbox.outbound.messages",
+    "PermanentError": "pillarbox.errors",
+    "Pillarbox": "pillarbox.box",
+    "Push": "pillarbox.outbound.messages",
+    "Sms": "pillarbox.outbound.messages",
+    "Webhook": "pillarbox.outbound.messages",
+}
 
 
 def __getattr__(name: str) -> "Any":

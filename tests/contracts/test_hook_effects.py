@@ -128,6 +128,22 @@ async def test_an_event_whose_listener_gave_up_takes_effect_all_the_same(here: H
     assert (await state(here)).last_user_input == "one"
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_an_old_event_that_goes_again_does_not_turn_back_the_last_activity(
+    here: HookNode, together: bool
+) -> None:
+    await here.node.open("s")
+    dead = await here.post("s", "error", message="lost")
+    assert await here.settle(await here.claim_one(), Failed("no such thing"))
+    here.clock.advance(60)
+    await here.post("s", STOP)
+    if not together:
+        assert await here.settle(await here.claim_one())
+    await here.hooks.retry(dead)
+    assert await here.settle(await here.claim_one())
+    assert (await state(here)).last_activity == here.now
+
+
 async def test_a_late_report_has_no_effect(here: HookNode, there: HookNode) -> None:
     await here.node.open("s")
     await here.post("s", PROMPT, prompt="one")

@@ -23,6 +23,7 @@ from tests.servers.smtp import (
     Reply,
     Talker,
     authority,
+    cut,
     drop,
     hang,
     reply,
@@ -210,10 +211,15 @@ class TestAccounts:
     async def test_an_unsafe_or_senseless_account_never_connects(
         self, options: dict[str, Any], secrets: dict[str, str], field: str, server: MailServer, smtp: Smtp
     ) -> None:
+        account = replace(plainly(server, **options), secrets=secrets)
         with pytest.raises(InvalidInput) as refused:
-            await smtp.send(MESSAGE, replace(plainly(server, **options), secrets=secrets), deadline=PATIENT)
+            await smtp.send(MESSAGE, account, deadline=PATIENT)
         assert refused.value.field == field
         assert server.connections == []
+        with pytest.raises(InvalidInput) as refused_when_set:
+            config = {**account.options, "credentials": dict.fromkeys(secrets, "env:NAME")}
+            smtp.check_options("providers.email", config, frozenset(account.options["trusted"]))
+        assert refused_when_set.value.field == f"providers.email.{field}"
 
     async def test_a_name_that_leads_to_a_forbidden_address_is_rejected(self, server: MailServer) -> None:
         async def lookup(host: str, port: int) -> list[str]:
@@ -464,7 +470,7 @@ class TestReuse:
 
     async def test_a_connection_the_server_closed_is_not_used(self, server: MailServer, smtp: Smtp) -> None:
         await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
-        server.connections[0].transport.close()
+        cut(server.connections[0])
         await server.until(lambda: not server.connections[0].open)
         assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
 

@@ -10,7 +10,7 @@ from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import trustme
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
@@ -84,8 +84,10 @@ class MailServer:
         return reply
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        content = envelope.original_content or b""
-        user = session.auth_data.login.decode() if session.auth_data else None
+        assert envelope.original_content is not None
+        signed_in: LoginPassword | None = session.auth_data
+        user = signed_in.login.decode() if signed_in is not None else None
+        assert server.transport is not None
         encrypted = server.transport.get_extra_info("sslcontext") is not None
         assert envelope.mail_from is not None
         reply = await self.said("DATA", server, "250 OK")
@@ -94,7 +96,7 @@ class MailServer:
                 Taken(
                     envelope.mail_from,
                     list(envelope.rcpt_tos),
-                    content,
+                    envelope.original_content,
                     list(envelope.mail_options),
                     encrypted,
                     user,
@@ -151,11 +153,16 @@ def hang() -> Reply:
     return give
 
 
+def cut(server: SMTP) -> None:
+    if server.transport is not None:
+        cast(asyncio.WriteTransport, server.transport).abort()
+
+
 def drop() -> Reply:
     """Cut the connection instead of answering."""
 
     async def give(server: SMTP) -> str:
-        server.transport.abort()
+        cut(server)
         return "250 too late"
 
     return give
@@ -208,8 +215,7 @@ async def serve_mail(
     finally:
         server.close()
         for connection in seen.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
+            cut(connection)
         await server.wait_closed()
 
 
@@ -241,7 +247,7 @@ _POLITE = {
 async def serve_replies(replies: Mapping[str, bytes], *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Talker]:
     """A server that says these bytes after these words; with `SILENT` it says nothing more, with `CUT` it hangs up."""
     talker = Talker()
-    said = _POLITE | replies
+    said = {**_POLITE, **replies}
     open_writers: set[asyncio.StreamWriter] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from starlette.types import Receive, Scope, Send
 
 from pillarbox.api.answers import Answer, encode
-from pillarbox.api.auth import Gate
+from pillarbox.api.auth import Caller, Gate
 from pillarbox.api.bodies import Gone, decode_body, read_body
 from pillarbox.api.call import Call, Endpoint, Nothing, read_query
 from pillarbox.api.head import read_head
 from pillarbox.api.health import Readiness
 from pillarbox.api.hosts import Hosts
+from pillarbox.api.idempotency import UnderWay
 from pillarbox.api.login import Logins
 from pillarbox.api.openapi import describe
-from pillarbox.api.problems import CLOSE, Problem, internal, no_such_path, problem_of, wrong_method
+from pillarbox.api.problems import CLOSE, Problem, for_admins, internal, no_such_path, problem_of, wrong_method
 from pillarbox.api.router import Router, segments_of
 from pillarbox.api.routes import ENDPOINTS
 from pillarbox.errors import PillarboxError
@@ -43,6 +44,7 @@ class Api:
         self.gate = Gate(box.keys, admin_key)
         self.logins = Logins(self.gate, admin_key)
         self.readiness = Readiness(box)
+        self.under_way = UnderWay()
         self.stopping = asyncio.Event()
         self._hosts = Hosts([*bound_hosts, *box.settings.http.allowed_hosts])
         self._router = Router(self.endpoints)
@@ -72,11 +74,12 @@ class Api:
             answer = problem.answer()
         except PillarboxError as error:
             answer = problem_of(error).answer()
+            if answer.status == 500:
+                _log_bug(error, route[0])
         except Gone:
             return
         except Exception as error:
-            # Its text may quote what the caller sent, so only its kind is logged.
-            _log.error("a request failed; this is a bug in Pillarbox", error=type(error).__name__, route=route[0])
+            _log_bug(error, route[0])
             answer = internal().answer()
         self.box.metrics.count_request(method=scope["method"], route=route[0], status=answer.status)
         with_body = scope["method"] != "HEAD"
@@ -89,8 +92,9 @@ class Api:
         head = read_head(scope["headers"])
         self._hosts.check(head.host, scope.get("server"))
         segments = segments_of(scope)
+        caller: Caller | None = None
         if segments and segments[0] == "v1":
-            await self.gate.check(head.authorization, segments)
+            caller = await self.gate.check(head.authorization, segments)
         found = self._router.find(segments, scope["method"])
         if found is None:
             raise no_such_path()
@@ -101,6 +105,8 @@ class Api:
             if scope["method"] == "OPTIONS":
                 return Answer(204, None, headers=((b"allow", place.allow),))
             raise wrong_method(place.allow)
+        if endpoint.for_admins and caller is not None and caller.tenant is not None:
+            raise for_admins()
         call = Call(self, head, scope, receive, named)
         if endpoint.query is not None:
             call.query = read_query(scope.get("query_string", b""), endpoint.query)
@@ -113,6 +119,11 @@ class Api:
 def create_app(box: Pillarbox, *, admin_key: str | None, bound_hosts: Sequence[str] = ()) -> Api:
     """The HTTP API over a box, for any ASGI server; `bound_hosts` are further names it is reached by."""
     return Api(box, admin_key=admin_key, bound_hosts=bound_hosts)
+
+
+def _log_bug(error: Exception, route: str) -> None:
+    """Only its kind: its text may quote what the caller sent."""
+    _log.error("a request failed; this is a bug in Pillarbox", error=type(error).__name__, route=route)
 
 
 async def _send_and_linger(answer: Answer, receive: Receive, send: Send, *, with_body: bool) -> None:

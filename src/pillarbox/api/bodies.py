@@ -31,7 +31,7 @@ class Gone(Exception):
 async def read_body(receive: Receive, content_length: int, *, most: int = LARGEST_BODY) -> bytes:
     """The whole body; more than `most` bytes are refused before they are read, or as soon as they have come."""
     if content_length > most:
-        raise too_large()
+        raise too_large(most)
     try:
         async with asyncio.timeout(SECONDS_TO_SEND):
             message = await receive()
@@ -59,11 +59,12 @@ async def _read_on(receive: Receive, message: dict[str, Any], most: int) -> byte
 
 def _check_size(body: bytes | bytearray, most: int) -> None:
     if len(body) > most:
-        raise too_large()
+        raise too_large(most)
 
 
-def too_large() -> Problem:
-    return Problem(413, "too-large", "The request is too large; 16 MiB is the most that is taken.", headers=[CLOSE])
+def too_large(most: int) -> Problem:
+    shown = f"{most // 1024**2} MiB" if most >= 1024**2 else f"{most // 1024} KiB"
+    return Problem(413, "too-large", f"The request is too large; {shown} is the most that is taken.", headers=[CLOSE])
 
 
 def not_json() -> Problem:

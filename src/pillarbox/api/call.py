@@ -68,6 +68,7 @@ class Endpoint:
     problems: tuple[int, ...] = ()
     media_type: str = "application/json"
     needs_key: bool = True
+    for_admins: bool = False
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

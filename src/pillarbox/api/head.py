@@ -20,6 +20,7 @@ class Head:
     cookie: bytes = b""
     origin: bytes | None = None
     last_event_id: bytes = b""
+    idempotency_keys: tuple[bytes, ...] = ()
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
@@ -36,6 +37,8 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> Head:
                 head.content_length = int(value[:19]) if value.isdigit() else 0
             case b"last-event-id":
                 head.last_event_id = b",".join(filter(None, [head.last_event_id, value]))
+            case b"idempotency-key":
+                head.idempotency_keys += (value,)
             case b"cookie":
                 head.cookie += value + b";"
     if size > LARGEST_HEADERS:

@@ -14,6 +14,7 @@ from pillarbox.errors import Unavailable
 from pillarbox.hooks.model import HooksStatus
 from pillarbox.inbound.model import InboundStatus
 from pillarbox.inbox import InboxStatus
+from pillarbox.outbound.model import OutboundStatus
 from pillarbox.telemetry import brief, logger
 
 _log = logger(__name__)
@@ -32,6 +33,7 @@ class BoxStatus(msgspec.Struct, frozen=True):
 
     inbound: InboundStatus
     hooks: HooksStatus
+    outbound: OutboundStatus
     inbox: InboxStatus
 
 
@@ -73,6 +75,7 @@ async def metrics(call: Call) -> Answer:
     try:
         await call.box.inbound.status()
         await call.box.hooks.status()
+        await call.box.outbound.status()
     except Unavailable:
         _log.warning("metrics: the queue lengths are old, because the database cannot be read")
     return Answer(200, call.box.metrics.exposition(), _CONTENT_TYPE)
@@ -80,4 +83,11 @@ async def metrics(call: Call) -> Answer:
 
 async def status(call: Call) -> Answer:
     box = call.box
-    return ok(BoxStatus(await box.inbound.status(), await box.hooks.status(), await box.inbox_status()))
+    return ok(
+        BoxStatus(
+            await box.inbound.status(),
+            await box.hooks.status(),
+            await box.outbound.status(),
+            await box.inbox_status(),
+        )
+    )

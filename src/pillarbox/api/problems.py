@@ -8,7 +8,16 @@ from http import HTTPStatus
 import msgspec
 
 from pillarbox.api.answers import Answer, encode
-from pillarbox.errors import DatabaseFull, InvalidInput, NotFound, PillarboxError, Refused, Unavailable
+from pillarbox.errors import (
+    DatabaseFull,
+    IdempotencyMismatch,
+    InvalidInput,
+    NotFound,
+    OptedOut,
+    PillarboxError,
+    Refused,
+    Unavailable,
+)
 from pillarbox.text import printable
 
 TYPE = "urn:pillarbox:problem:"
@@ -25,13 +34,14 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A refused request; `type` is stable and names the reason."""
+    """A refused request; `type` is stable and names the reason, `message_id` the canceled record of an opted-out message."""
 
     type: str
     title: str
     status: int
     detail: str
     errors: Sequence[FieldError] = ()
+    message_id: str | None = None
 
 
 class Problem(Exception):
@@ -44,6 +54,7 @@ class Problem(Exception):
         detail: str,
         *,
         errors: Sequence[FieldError] = (),
+        message_id: str | None = None,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
         super().__init__(reason)
@@ -51,6 +62,7 @@ class Problem(Exception):
         self.reason = reason
         self.detail = detail
         self.errors = errors
+        self.message_id = message_id
         self.headers = tuple(headers)
 
     def answer(self) -> Answer:
@@ -60,6 +72,7 @@ class Problem(Exception):
             status=self.status,
             detail=self.detail,
             errors=self.errors,
+            message_id=self.message_id,
         )
         return Answer(self.status, encode(details), MEDIA_TYPE, self.headers)
 
@@ -77,24 +90,32 @@ def no_such_path() -> Problem:
     return Problem(404, "not-found", "There is nothing at this path for this key; /docs lists what there is.")
 
 
+def for_admins() -> Problem:
+    return Problem(403, "for-admins", "Only an admin key may do this; a tenant's key may not change the tenant.")
+
+
 def wrong_method(allowed: bytes) -> Problem:
     return Problem(405, "method-not-allowed", f"Use {allowed.decode()}.", headers=[(b"allow", allowed)])
 
 
-def invalid(field: str, detail: str) -> Problem:
+def invalid(field: str, detail: str, *, reason: str = "invalid") -> Problem:
     detail = detail[:1].upper() + detail[1:]
-    return Problem(422, "invalid", f"{field or 'The body'}: {detail}", errors=[FieldError(field, detail)])
+    return Problem(422, reason, f"{field or 'The body'}: {detail}", errors=[FieldError(field, detail)])
 
 
 def problem_of(error: PillarboxError) -> Problem:
     """The problem that one of our own errors is over HTTP."""
     match error:
+        case IdempotencyMismatch():
+            return invalid(error.field, error.detail, reason="idempotency-mismatch")
         case InvalidInput():
             # msgspec quotes a word that it does not know, and whoever passes its text on quotes it too.
             quotes = error.detail.startswith("Invalid enum value")
             return invalid(printable(error.field, 200), "Is not one of the words allowed." if quotes else error.detail)
         case NotFound():
             return Problem(404, "not-found", str(error))
+        case OptedOut():
+            return Problem(409, error.reason, str(error), message_id=error.message_id)
         case Refused():
             return Problem(409, error.reason, str(error))
         case DatabaseFull():

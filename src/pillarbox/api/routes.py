@@ -5,6 +5,7 @@ from __future__ import annotations
 from pillarbox.api import events, health, hooks, inbound, inbox, keys, login, openapi, sessions, status_page
 from pillarbox.api.call import Endpoint, Nothing
 from pillarbox.api.paging import Page
+from pillarbox.api.routes_outbound import LINKS, OUTBOUND
 from pillarbox.hooks.model import HookRecord, NewEvent, Stored
 from pillarbox.inbound.model import Enqueued, InboundMessage, NewMessage
 from pillarbox.inbox import Begun, LeaseAnswer, Sighting
@@ -216,4 +217,4 @@ PAGES = (
     Endpoint("POST", "/logout", login.sign_out, "Sign out", {303: None}, media_type=HTML, needs_key=False),
 )
 
-ENDPOINTS = V1 + OPERATIONS + PAGES
+ENDPOINTS = V1 + OUTBOUND + LINKS + OPERATIONS + PAGES

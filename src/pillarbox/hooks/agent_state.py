@@ -57,13 +57,15 @@ def change_of(row: HookRow) -> Change:
 
 
 def merged(rows: Iterable[HookRow]) -> list[Change]:
-    """The changes that these events make, in their order, one for each session."""
+    """The changes that these events make, in their order, one for each session; activity never goes back."""
     changes: dict[str, Change] = {}
+    latest: dict[str, datetime] = {}
     for row in rows:
         new = change_of(row)
         told = {field: value for field, value in new._asdict().items() if value is not None}
         changes[row.session_id] = changes.get(row.session_id, new)._replace(**told)
-    return [changes[key] for key in sorted(changes)]
+        latest[row.session_id] = max(row.created_at, latest.get(row.session_id, row.created_at))
+    return [changes[key]._replace(last_activity=latest[key]) for key in sorted(changes)]
 
 
 def state_from(row: Row) -> AgentState:

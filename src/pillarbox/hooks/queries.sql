@@ -156,7 +156,8 @@ FROM :rows(session_id text, turn text, last_activity instant, last_user_input te
 WHERE true
 ON CONFLICT (session_id) DO UPDATE SET
     turn = COALESCE(excluded.turn, agent_state.turn),
-    last_activity = excluded.last_activity,
+    last_activity = CASE WHEN excluded.last_activity > agent_state.last_activity THEN excluded.last_activity
+        ELSE agent_state.last_activity END,
     last_user_input = COALESCE(excluded.last_user_input, agent_state.last_user_input),
     last_user_input_at = COALESCE(excluded.last_user_input_at, agent_state.last_user_input_at),
     last_turn_completed_at = COALESCE(excluded.last_turn_completed_at, agent_state.last_turn_completed_at),

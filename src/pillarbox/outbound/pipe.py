@@ -220,9 +220,9 @@ class Outbound:
             forgotten += step
         return forgotten
 
-    def contact_hash(self, tenant_id: str, channel: str, contact: str) -> str:
-        """How a contact is kept, to find its messages."""
-        return self._sealer.contact_hash(tenant_id, self._contact(channel or "all", contact))
+    def contact_hash(self, tenant_id: str, channel: str, to: str) -> str:
+        """How a recipient is kept, to find its messages."""
+        return self._sealer.contact_hash(tenant_id, contacts.canonical(channel or "all", to, field="to"))
 
     async def prune(self) -> tuple[int, bool]:
         """Delete a bounded number of messages whose retention is over; how many, and whether there may be more."""

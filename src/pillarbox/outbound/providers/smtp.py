@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pillarbox.errors import InvalidInput
 from pillarbox.outbound.destinations import Blocked, check_host, is_trusted, smtp_origin
@@ -54,12 +55,20 @@ class Smtp:
     def __init__(self, *, ca_file: str | None = None, lookup: Lookup = look_up, idle_seconds: float = 30.0) -> None:
         self._connections = MailConnections(ca_file=ca_file, lookup=lookup, idle_seconds=idle_seconds)
 
+    def check_options(self, field: str, config: Mapping[str, Any], trusted: frozenset[str]) -> None:
+        """Refuse a tenant's entry that no mail could be sent with."""
+        _route(config, config.get("credentials", {}), trusted, prefix=f"{field}.")
+
     async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
-        """Send once; the deadline, in seconds, covers connecting, signing in and the whole transaction."""
+        """Send once; the deadline, in seconds, covers connecting, signing in and the whole transaction.
+
+        The option `trusted` holds the origins that the operator trusts; no tenant sets it.
+        """
         flight = _Flight()
         try:
             async with asyncio.timeout(deadline):
-                route = route_of(account)
+                trusted = frozenset(account.options.get("trusted", ()))
+                route = _route(account.options, account.secrets, trusted)
                 mail = await _built(message)
                 return await self._deliver(route, mail, flight)
         except Blocked as blocked:
@@ -116,27 +125,25 @@ class Smtp:
         return verdict
 
 
-def route_of(account: Account) -> Route:
+def _route(options: Mapping[str, Any], secrets: Mapping[str, str], trusted: frozenset[str], prefix: str = "") -> Route:
     """Where an account's mail goes and how, or `InvalidInput` for an account that must not be used like that."""
-    options, secrets = account.options, account.secrets
     tls = options.get("tls", "starttls")
     if tls not in _PORTS:
-        raise InvalidInput("tls", "must be starttls, implicit or none.")
+        raise InvalidInput(f"{prefix}tls", "must be starttls, implicit or none.")
     host, port = options.get("host"), options.get("port", _PORTS[tls])
     if not isinstance(host, str) or not host:
-        raise InvalidInput("host", "is needed: the name of the mail server.")
+        raise InvalidInput(f"{prefix}host", "is needed: the name of the mail server.")
     if not isinstance(port, int) or isinstance(port, bool):
-        raise InvalidInput("port", "must be a number from 1 to 65535.")
-    trusted: frozenset[str] = frozenset(options.get("trusted", ()))
-    check_host("host", host, port, trusted=trusted)
+        raise InvalidInput(f"{prefix}port", "must be a number from 1 to 65535.")
+    check_host(f"{prefix}host", host, port, trusted=trusted)
     trust = is_trusted(smtp_origin(host, port), trusted)
     username, password = secrets.get("username"), secrets.get("password")
     if (username is None) != (password is None):
-        raise InvalidInput("credentials", "must have both username and password, or neither.")
+        raise InvalidInput(f"{prefix}credentials", "must have both username and password, or neither.")
     if tls == "none" and username is not None:
-        raise InvalidInput("tls", "must not be none where there are credentials.")
+        raise InvalidInput(f"{prefix}tls", "must not be none where there are credentials.")
     if tls == "none" and not trust:
-        raise InvalidInput("tls", "may be none for a trusted destination alone.")
+        raise InvalidInput(f"{prefix}tls", "may be none for a trusted destination alone.")
     return Route(host, port, tls, trust, username, password)
 
 
