@@ -127,15 +127,18 @@ async def peak_memory(url: str, event_type: str, count: int) -> float:
     async with box_with(url, 1) as box:
         await store(box, event_type, count, sessions=1, callers=512)
         program = [sys.executable, "-m", "pillarbox", "worker", "--database", url]
-        worker = await asyncio.create_subprocess_exec(
-            *program, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-        )
+        worker = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.DEVNULL)
+        ended = asyncio.create_task(worker.wait())
+        closed = asyncio.create_task(until_all_closed(box, 0.1))
         try:
-            await until_all_closed(box, 0.1)
+            await asyncio.wait([ended, closed], return_when=asyncio.FIRST_COMPLETED)
+            assert not ended.done(), "the worker ended before its work"
             return most_held(worker.pid)
         finally:
-            worker.terminate()
-            await worker.wait()
+            closed.cancel()
+            if not ended.done():
+                worker.terminate()
+            await ended
 
 
 def most_held(pid: int) -> float:

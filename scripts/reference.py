@@ -27,6 +27,11 @@ from pillarbox.telemetry import Metrics
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 
+_NEVER_ASKED = {
+    errors.PermanentError: "none: your own code raises it",
+    errors.SecretUnavailable: "none: a message that needs the secret is tried again",
+}
+"""Errors that are no answer to a request or a command, and what becomes of them."""
 _BLOCK = re.compile(r"(?<=<!-- generated: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -72,13 +77,10 @@ def error_classes() -> str:
     """Every error, what it is over HTTP, and how a command exits with it."""
     rows = []
     for kind in walk_errors():
-        error = errors.InvalidInput("field", "is wrong.") if kind is errors.InvalidInput else kind("...")
-        problem = problem_of(error)
-        known = issubclass(kind, errors.InvalidInput | errors.NotFound | errors.Refused | errors.Unavailable)
-        over_http = f"{problem.status} `{problem.reason}`" if known else "none: it ends the start"
+        error = kind("field", "is wrong.") if issubclass(kind, errors.InvalidInput) else kind("...")
         parent = "" if kind is errors.PillarboxError else f"`{kind.__bases__[0].__name__}`"
-        shown = "" if kind is errors.PillarboxError else over_http
-        rows.append([f"`{kind.__name__}`", parent, (kind.__doc__ or "").strip(), shown, str(code_of(error))])
+        over_http, code = _over_http(error), "" if kind in _NEVER_ASKED else str(code_of(error))
+        rows.append([f"`{kind.__name__}`", parent, (kind.__doc__ or "").strip(), over_http, code])
     return _table(["error", "is a", "meaning", "over HTTP", "exit code"], rows)
 
 
@@ -136,6 +138,16 @@ def main(arguments: Sequence[str]) -> int:
         if "--check" not in arguments:
             page.write_text(rewritten(page.read_text()))
     return 1 if stale and "--check" in arguments else 0
+
+
+def _over_http(error: errors.PillarboxError) -> str:
+    kind = type(error)
+    if kind is errors.PillarboxError:
+        return ""
+    if issubclass(kind, errors.InvalidInput | errors.NotFound | errors.Refused | errors.Unavailable):
+        problem = problem_of(error)
+        return f"{problem.status} `{problem.reason}`"
+    return _NEVER_ASKED.get(kind, "none: it ends the start")
 
 
 def _walk(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pillarbox.engine import Backoff, Chore, Drain, Janitor
-from pillarbox.errors import InvalidInput
+from pillarbox.errors import InvalidInput, SettingsError
 from pillarbox.hooks.pipe import Hooks
 from pillarbox.hooks.policy import HooksPolicy
 from pillarbox.hooks.spool import default_spool_dir
@@ -87,6 +87,10 @@ class Pillarbox:
             random=random,
         )
         self.tenants = self.outbound.tenants
+        try:
+            self.outbound.check_policy()
+        except InvalidInput as fault:
+            raise SettingsError(str(fault)) from fault
         self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
         self.inbox = Inbox(
             self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
@@ -240,10 +244,8 @@ def sqlite_path(url: str) -> str | None:
 
 
 def _providers(settings: Settings) -> Providers:
-    try:
-        from pillarbox.outbound.providers.smtp import Smtp
-    except ImportError:
-        return providers()
+    from pillarbox.outbound.providers.smtp import Smtp
+
     smtp = settings.providers.get("smtp")
     return providers(Smtp(ca_file=smtp.ca_file if smtp else None))
 

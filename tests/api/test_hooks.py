@@ -1,32 +1,12 @@
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 from pillarbox.box import Pillarbox
 from pillarbox.errors import PermanentError
 from pillarbox.hooks.model import HookEvent
 from tests.api.client import Client
+from tests.api.running import until, working
 
 EVENT = {"session_id": "s1", "event_type": "tool_use", "payload": {"tool": "ls"}}
-
-
-@asynccontextmanager
-async def working(box: Pillarbox) -> AsyncIterator[None]:
-    running = asyncio.create_task(box.run())
-    yield
-    box.stop()
-    await running
-
-
-async def until(client: Client, path: str, holds: Callable[[Any], bool]) -> Any:
-    """Ask again and again until the answer is right."""
-    async with asyncio.timeout(20):
-        while True:
-            answer = (await client.get(path)).json()
-            if holds(answer):
-                return answer
-            await asyncio.sleep(0.01)
 
 
 async def post(client: Client, **fields: Any) -> int:

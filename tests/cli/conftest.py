@@ -8,6 +8,7 @@ import click.testing
 import pytest
 
 from pillarbox.cli.main import cli
+from tests.servers.daemon import key_for
 
 Run = Callable[..., click.testing.Result]
 Ask = Callable[..., Any]
@@ -27,7 +28,8 @@ def run(database_url: str) -> Run:
     """Run a command on a fresh database, each of them in turn."""
 
     def run(*arguments: str, stdin: str | bytes | None = None) -> click.testing.Result:
-        return click.testing.CliRunner().invoke(cli, ["--database", database_url, *arguments], input=stdin)
+        runner = click.testing.CliRunner(env=key_for(database_url))
+        return runner.invoke(cli, ["--database", database_url, *arguments], input=stdin)
 
     return run
 

@@ -1,7 +1,6 @@
 """What events do to their sessions: once, in order, and with the report that ends them, on every database."""
 
 from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -37,10 +36,6 @@ async def state(here: HookNode, session_id: str = "s") -> AgentState:
 async def deliver(here: HookNode, event_type: str, **payload: Any) -> None:
     await here.post("s", event_type, **payload)
     assert await here.settle(await here.claim_one())
-
-
-async def confirmed(here: HookNode) -> list[datetime | None]:
-    return [message.confirmed_at for message in await here.node.inbound.list(session_id="s")]
 
 
 async def send(here: HookNode, *contents: str) -> None:
@@ -216,85 +211,6 @@ async def test_a_headless_session_stays_headless_and_a_closed_one_closed(here: H
     await deliver(here, "session_start", native_session_id="n-2")
     session = await here.node.sessions.get("s")
     assert (session.lifecycle_status, session.native_session_id) == ("closed", "n-1")
-
-
-# Messages that a prompt confirms
-
-
-async def test_a_prompt_confirms_the_message_it_is(here: HookNode) -> None:
-    await here.node.open("s")
-    await send(here, "one", "two", "three")
-    here.clock.advance(1)
-    await deliver(here, PROMPT, prompt=" two\n")
-    assert await confirmed(here) == [None, here.now, None]
-
-
-async def test_a_prompt_confirms_a_message_that_stands_in_it(here: HookNode) -> None:
-    await here.node.open("s")
-    await send(here, "please run", "please run all of the tests")
-    await deliver(here, PROMPT, prompt="[from ann]: please run  all of\nthe tests (sent 10:02)")
-    assert await confirmed(here) == [None, here.now]
-
-
-async def test_a_short_text_within_a_longer_prompt_confirms_nothing(here: HookNode) -> None:
-    await here.node.open("s")
-    await send(here, "yes")
-    await deliver(here, PROMPT, prompt="yes, but run the tests first")
-    assert await confirmed(here) == [None]
-
-
-async def test_two_equal_messages_are_confirmed_by_two_prompts_the_oldest_first(here: HookNode) -> None:
-    await here.node.open("s")
-    await send(here, "go on", "go on")
-    await deliver(here, PROMPT, prompt="go on")
-    assert await confirmed(here) == [here.now, None]
-    before = here.now
-    here.clock.advance(1)
-    await deliver(here, PROMPT, prompt="go on")
-    assert await confirmed(here) == [before, here.now]
-
-
-async def test_two_equal_prompts_of_one_run_confirm_two_messages(here: HookNode) -> None:
-    await here.node.open("s")
-    await send(here, "go on", "go on", "go on")
-    await here.post("s", PROMPT, prompt="go on")
-    await here.post("s", PROMPT, prompt="go on")
-    assert await here.settle(await here.claim_one())
-    assert await confirmed(here) == [here.now, here.now, None]
-
-
-async def test_a_prompt_may_come_before_its_messages_delivery_is_recorded(here: HookNode) -> None:
-    await here.node.open("s")
-    put = await here.node.put("s", "one")
-    await here.node.put("s", "one")
-    in_flight = await here.node.claim_one()
-    await deliver(here, PROMPT, prompt="one")
-    assert await confirmed(here) == [here.now, None]
-    assert await here.node.settle(in_flight)
-    message = await here.node.get(put.id)
-    assert (message.status, message.confirmed_at) == ("delivered", here.now)
-
-
-async def test_what_waits_or_belongs_to_another_session_is_not_confirmed(here: HookNode) -> None:
-    await here.node.open("t")
-    await here.node.put("t", "one")
-    assert await here.node.settle(await here.node.claim_one())
-    await here.node.open("s")
-    await here.node.put("s", "one")
-    await deliver(here, PROMPT, prompt="one")
-    assert await confirmed(here) == [None]
-    assert [message.confirmed_at for message in await here.node.inbound.list(session_id="t")] == [None]
-
-
-async def test_a_prompt_reported_twice_confirms_one_message(here: HookNode) -> None:
-    await here.node.open("s")
-    await send(here, "go on", "go on")
-    await here.post("s", PROMPT, prompt="go on")
-    await here.post("s", STOP)
-    strand = await here.claim_one()
-    assert await here.settle(strand, Delivered())
-    assert await here.settle(strand, Delivered())
-    assert await confirmed(here) == [here.now, None]
 
 
 # Poison

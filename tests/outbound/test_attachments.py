@@ -12,7 +12,8 @@ from pillarbox.outbound.client import Client
 from pillarbox.outbound.files import read_below
 from pillarbox.outbound.model import NewAttachment
 from pillarbox.outbound.provider import Attachment
-from tests.servers.http_target import HttpTargetServer, answer, drip, drop, flood, hang, redirect, serve_http_target
+from tests.outbound.sink import Visit, sink
+from tests.servers.http_target import HttpTargetServer, answer, drip, flood, hang, redirect, serve_http_target
 
 MIB = 1024 * 1024
 
@@ -251,12 +252,16 @@ async def test_a_server_that_takes_too_long_is_asked_again_later(
     assert "canary" not in str(trouble.value)
 
 
-async def test_a_file_that_breaks_off_is_not_sent(reader: AttachmentReader, server: HttpTargetServer) -> None:
-    server.then(drop(), drip(200))
-    with pytest.raises(AttachmentUnavailable):
-        await fetch(reader, server)
-    with pytest.raises(AttachmentUnavailable):
-        await fetch(reader, server, deadline=0.2)
+async def test_a_file_that_breaks_off_is_not_sent(reader: AttachmentReader) -> None:
+    async def talk(visit: Visit) -> None:
+        await visit.request()
+        await visit.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin")
+
+    async with sink(talk) as server:
+        given = NewAttachment(filename="report", url=server.origin)
+        with pytest.raises(AttachmentUnavailable) as trouble:
+            await reader.read([given], deadline=10, trusted=server.trusted)
+    assert str(trouble.value) == "The attachment 'report' could not be fetched. The server's answer broke off."
 
 
 async def test_a_file_without_end_is_cut_off(reader: AttachmentReader, server: HttpTargetServer) -> None:

@@ -103,6 +103,14 @@ async def test_ten_megabytes_of_attachments_arrive(server: MailServer, smtp: Smt
     assert file.get_payload(decode=True) == content
 
 
+async def test_a_message_too_large_for_the_server_is_refused_before_it_is_sent(smtp: Smtp) -> None:
+    async with serve_mail(data_size_limit=1000) as server:
+        verdict = await smtp.send(replace(MESSAGE, text="x" * 2000), plainly(server), deadline=PATIENT)
+        told = "The server answered 552: the message is too large or the mailbox is full."
+        assert (verdict.judgement, verdict.error) == ("rejected", told)
+        assert server.taken == []
+
+
 async def test_copies_are_sent_and_blind_ones_stay_blind(server: MailServer, smtp: Smtp) -> None:
     message = replace(MESSAGE, cc=("Bob <bob@example.com>",), bcc=("eve@example.com",))
     await smtp.send(message, plainly(server), deadline=PATIENT)
@@ -164,6 +172,7 @@ class TestEncryption:
         told = "The server answered 535 5.7.8: the user name or password was not accepted."
         assert verdict == Verdict(judgement="rejected", error=told, status_code=535)
         assert secure.commands == [b"AUTH"]
+        await secure.until(lambda: not secure.connections[0].open)
 
     @pytest.mark.parametrize(
         ("auth", "judgement", "told"),
@@ -216,8 +225,8 @@ class TestAccounts:
             await smtp.send(MESSAGE, account, deadline=PATIENT)
         assert refused.value.field == field
         assert server.connections == []
+        config = {**account.options, "credentials": dict.fromkeys(secrets, "env:NAME")}
         with pytest.raises(InvalidInput) as refused_when_set:
-            config = {**account.options, "credentials": dict.fromkeys(secrets, "env:NAME")}
             smtp.check_options("providers.email", config, frozenset(account.options["trusted"]))
         assert refused_when_set.value.field == f"providers.email.{field}"
 
@@ -381,10 +390,10 @@ async def test_a_message_that_could_not_all_be_written_was_certainly_not_taken(s
     talker = Talker(port=server.sockets[0].getsockname()[1])
     files = (Attachment("big.bin", "application/octet-stream", bytes(10_000_000)),)
     verdict = await smtp.send(replace(MESSAGE, attachments=files), plainly(talker), deadline=2.0)
-    assert verdict.judgement == "transient"
     stuck.set()
     server.close()
     await server.wait_closed()
+    assert verdict.judgement == "transient"
 
 
 async def test_a_server_that_is_not_there(smtp: Smtp) -> None:

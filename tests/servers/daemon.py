@@ -1,5 +1,6 @@
 """`pillarbox serve`, or another command that stays, as a real process: started, watched, signalled, killed."""
 
+import base64
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from urllib.request import Request, urlopen
 
 ADMIN_KEY = "an-admin-key-of-the-tests"
 SECONDS = 30.0
+SECRETS_KEY = base64.b64encode(b"a key of 32 bytes for the tests.").decode()
 
 
 class Lines:
@@ -90,6 +92,8 @@ class Daemon:
         self._environ = environment(settings or {}, environ or {})
         if admin_key is not None:
             self._environ.setdefault("PILLARBOX_ADMIN_KEY", admin_key)
+        for name, value in key_for(database).items():
+            self._environ.setdefault(name, value)
         self._ready = ready
         self.admin_key = self._environ.get("PILLARBOX_ADMIN_KEY")
         self.base_url = ""
@@ -169,6 +173,11 @@ class Daemon:
                 return answer
             assert time.monotonic() < deadline, f"{path} still answers {got} {answer}\n{self.logs.text}"
             waiting.wait(0.02)
+
+
+def key_for(database: str | None) -> dict[str, str]:
+    """The variable that every process on PostgreSQL needs; SQLite has a key file of its own."""
+    return {"PILLARBOX_SECRETS__KEY": SECRETS_KEY} if (database or "").startswith("postgres") else {}
 
 
 def environment(settings: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, str]:

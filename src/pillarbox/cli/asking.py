@@ -11,6 +11,7 @@ from pillarbox.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pillarbox.api.call import Endpoint
+    from pillarbox.api.head import Head
     from pillarbox.box import Pillarbox
     from pillarbox.cli.options import Options
 
@@ -22,29 +23,38 @@ def ask(
     *,
     named: Mapping[str, str] | None = None,
     fields: Mapping[str, object] | None = None,
+    idempotency_key: str | None = None,
 ) -> Any:
     """The JSON value an endpoint answers; `fields` are its body's or its query's, and None is one not given."""
-    return asyncio.run(_ask(options, method, path, named or {}, fields or {}))
+    return asyncio.run(_ask(options, method, path, named or {}, fields or {}, idempotency_key))
 
 
-async def _ask(options: Options, method: str, path: str, named: Mapping[str, str], fields: Mapping[str, object]) -> Any:
+async def _ask(
+    options: Options,
+    method: str,
+    path: str,
+    named: Mapping[str, str],
+    fields: Mapping[str, object],
+    idempotency_key: str | None,
+) -> Any:
+    from pillarbox.api.head import Head
     from pillarbox.api.routes import ENDPOINTS
 
     endpoint = next(each for each in ENDPOINTS if (each.method, each.path) == (method, path))
     given = _read({name: value for name, value in fields.items() if value is not None}, endpoint)
+    head = Head(idempotency_keys=() if idempotency_key is None else (idempotency_key.encode(),))
     async with options.open() as box:
-        return await _answer(box, endpoint, named, given)
+        return await _answer(box, endpoint, head, named, given)
 
 
-async def _answer(box: Pillarbox, endpoint: Endpoint, named: Mapping[str, str], given: object) -> Any:
+async def _answer(box: Pillarbox, endpoint: Endpoint, head: Head, named: Mapping[str, str], given: object) -> Any:
     import msgspec
 
     from pillarbox.api.app import create_app
     from pillarbox.api.call import Call
-    from pillarbox.api.head import Head
     from pillarbox.api.problems import Problem
 
-    call = Call(create_app(box, admin_key=None), Head(), {}, _nothing, named, body=given, query=given)
+    call = Call(create_app(box, admin_key=None), head, {}, _nothing, named, body=given, query=given)
     try:
         answer = await endpoint.act(call)
     except Problem as problem:

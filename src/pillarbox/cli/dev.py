@@ -8,8 +8,9 @@ import secrets
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -24,11 +25,14 @@ from pillarbox.text import printable
 if TYPE_CHECKING:
     from pillarbox.box import Pillarbox
     from pillarbox.inbound import InboundMessage
+    from pillarbox.settings import Settings
 
 _HOST, _FIRST_PORT, _LAST_PORT = "127.0.0.1", 8025, 8125
 _DATABASE = "sqlite:///pillarbox-dev.db"
 _ECHO = {"kind": "python", "name": "echo"}
 _AWAY = {"kind": "http", "url": "http://127.0.0.1:9/"}
+_TENANT = "demo"
+_SANDBOX = {"provider": "sandbox"}
 
 
 @click.command(cls=Command)
@@ -36,7 +40,7 @@ _AWAY = {"kind": "http", "url": "http://127.0.0.1:9/"}
 @click.pass_obj
 def dev(options: Options, port: int | None) -> None:
     """Run everything in one process on SQLite, with demo data; nothing leaves this machine."""
-    settings = options.settings()
+    settings = _with_sandbox(options.settings())
     options.database = options.url or _DATABASE
 
     async def work(stop: asyncio.Event) -> None:
@@ -55,6 +59,8 @@ async def _run(box: Pillarbox, stop: asyncio.Event, options: Options, port: int 
     box.inbound.target(_ECHO["name"])(_echo)
     if not await box.sessions.list(limit=1):
         await add_demo_data(box)
+    if not await box.tenants.list(limit=1):
+        await _add_demo_tenant(box)
     admin_key = configured_admin_key() or secrets.token_urlsafe(32)
     commands = await _commands(box, options.database or _DATABASE)
 
@@ -71,6 +77,23 @@ async def add_demo_data(box: Pillarbox) -> None:
     await box.inbound.enqueue(session_id="echo", origin="terminal", content="Hello from Pillarbox.")
     await box.sessions.open(session_id="away", title="Nobody is at home", target=_AWAY)
     await box.inbound.enqueue(session_id="away", origin="terminal", content="Is anybody there?")
+
+
+async def _add_demo_tenant(box: Pillarbox) -> None:
+    """A tenant whose messages stay on this machine, whatever the settings say of the others."""
+    from pillarbox.outbound.model import CHANNELS, NewTenant
+
+    await box.tenants.put(_TENANT, NewTenant(name="Demo", providers=dict.fromkeys(CHANNELS, _SANDBOX)))
+
+
+def _with_sandbox(settings: Settings) -> Settings:
+    """Channels for which no provider is set go to the sandbox."""
+    from msgspec.structs import replace
+
+    from pillarbox.outbound.model import CHANNELS
+
+    chosen = dict[str, Mapping[str, Any]](dict.fromkeys(CHANNELS, _SANDBOX)) | dict(settings.outbound.providers)
+    return replace(settings, outbound=replace(settings.outbound, providers=chosen))
 
 
 async def _echo(message: InboundMessage) -> None:
@@ -91,13 +114,16 @@ def _announce(address: str, admin_key: str, commands: list[str], options: Option
 
 
 async def _commands(box: Pillarbox, url: str) -> list[str]:
-    """Three commands that work as they stand, in this order, also on a database that has no demo data."""
+    """Commands that work as they stand, in this order, also on a database that has no demo data."""
     session_id = await _usable_session(box)
     opening = ["sessions", "open", "--target", '{"kind": "python", "name": "echo"}']
     if session_id is None:
         session_id = await _unused_session_id(box)
         opening.insert(2, session_id)
-    lines = [opening, ["inbound", "post", session_id, "Hello again"], ["status"]]
+    lines = [opening, ["inbound", "post", session_id, "Hello again"]]
+    if await _has_demo_tenant(box):
+        lines.append(["send", "email", "--tenant", _TENANT, "--to", "you@example.com", "--text", "Hello by email"])
+    lines.append(["status"])
     return [f"{_program()} --database {_shown_url(url)} {shlex.join(line)}" for line in lines]
 
 
@@ -107,6 +133,14 @@ async def _usable_session(box: Pillarbox) -> str | None:
     except NotFound:
         return None
     return found.session_id if found.lifecycle_status != "closed" and found.target == _ECHO else None
+
+
+async def _has_demo_tenant(box: Pillarbox) -> bool:
+    try:
+        tenant = await box.tenants.get(_TENANT)
+    except NotFound:
+        return False
+    return tenant.providers.get("email") == _SANDBOX
 
 
 async def _unused_session_id(box: Pillarbox) -> str:

@@ -19,9 +19,13 @@ from pillarbox.cli.hooks import hooks
 from pillarbox.cli.inbound import inbound
 from pillarbox.cli.inbox import inbox
 from pillarbox.cli.keys import keys
+from pillarbox.cli.messages import messages
+from pillarbox.cli.opt_outs import forget, opt_outs
 from pillarbox.cli.options import Group
+from pillarbox.cli.send import send
 from pillarbox.cli.serve import serve, worker
 from pillarbox.cli.sessions import sessions
+from pillarbox.cli.tenants import tenants
 from pillarbox.cli.upkeep import migrate, prune, status
 from pillarbox.errors import PillarboxError
 from pillarbox.text import printable
@@ -93,7 +97,11 @@ def cli() -> None:
     """Durable two-way messaging: what comes in reaches its session, what goes out its recipient."""
 
 
-for command in (dev, serve, worker, migrate, doctor, status, prune, sessions, inbound, hooks, hook, inbox, keys):
+for command in (
+    *(dev, serve, worker, migrate, doctor, status, prune),
+    *(send, messages, opt_outs, forget, tenants),
+    *(sessions, inbound, hooks, hook, inbox, keys),
+):
     cli.add_command(command)
 
 

@@ -219,7 +219,7 @@ class HookLane(StrandLeases[HookRow]):
         locked = yield from strands.lock(settlement.strand.key for settlement in settlements)
         by_key, lost = _sorted_out(settlements, locked)
         if by_key:
-            taken = [settlement for reported in by_key.values() for settlement in reported]
+            taken = [settlement for key in locked for settlement in by_key.get(key, ())]
             yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in taken])
             yield from self._settle_strands(by_key, locked, now)
             ended = [settlement.row for settlement in taken if _has_ended(settlement)]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import groupby
 from random import Random
 from typing import Any, TypeVar
 
@@ -209,6 +210,19 @@ class Hooks:
 
     def _take_effect(self, rows: Sequence[HookRow], now: datetime) -> Step[None]:
         """What ended changes its session, in the transaction that closes it: once, whatever crashes."""
+        yield strands.queries.advance_agents(rows=agent_state.merged(rows))
+        for group in _locked_together(rows):
+            yield from self._anchor(group, now)
+            prompts = [
+                (row.session_id, prompt)
+                for row in group
+                if row.event_type == "user_prompt_submit"
+                and isinstance(prompt := (row.payload or {}).get("prompt"), str)
+            ]
+            if prompts:
+                yield from self._confirm(prompts, now)
+
+    def _anchor(self, rows: Sequence[HookRow], now: datetime) -> Step[None]:
         for row in rows:
             if row.event_type == "session_start":
                 payload = row.payload or {}
@@ -218,14 +232,6 @@ class Hooks:
                     native_session_id=_name_of(payload, "native_session_id", most=_LONGEST_NATIVE_ID),
                     now=now,
                 )
-        yield strands.queries.advance_agents(rows=agent_state.merged(rows))
-        prompts = [
-            (row.session_id, prompt)
-            for row in rows
-            if row.event_type == "user_prompt_submit" and isinstance(prompt := (row.payload or {}).get("prompt"), str)
-        ]
-        if prompts:
-            yield from self._confirm(prompts, now)
 
     def _observe(self, row: HookRow, outcome: Outcome, seconds: float) -> None:
         self._metrics.delivery_seconds.observe(seconds)
@@ -247,6 +253,13 @@ class Hooks:
 
     def _shown(self, record: HookRecord) -> HookRecord:
         return reading.shown(record, self._clock.shown)
+
+
+def _locked_together(rows: Sequence[HookRow]) -> list[Sequence[HookRow]]:
+    """Rows whose sessions may be touched at once; where one starts, each session by itself, in the order all lock them in."""
+    if not any(row.event_type == "session_start" for row in rows):
+        return [rows]
+    return [list(of_one) for _, of_one in groupby(rows, key=lambda row: row.session_id)]
 
 
 async def _complete_transcript(payload: dict[str, Any]) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Any
-
-import msgspec
 
 from pillarbox.engine import Backoff, Batch, Bell, Chore, Drain, Lease, Outcome, Pace, Policy
 from pillarbox.errors import InvalidInput, NotFound
@@ -17,22 +14,21 @@ from pillarbox.outbound import acting, contacts, reading
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.client import Client
-from pillarbox.outbound.edge import check_message
+from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.enqueue import Order, enqueue
-from pillarbox.outbound.lane import OutboundLane, new_id, queries
+from pillarbox.outbound.lane import OutboundLane, queries
 from pillarbox.outbound.messages import Message
 from pillarbox.outbound.model import (
     CHANNELS,
-    Checked,
     MessageItem,
     NewMessage,
     OptOut,
     OutboundMessage,
     OutboundStatus,
     Queued,
-    Tenant,
 )
 from pillarbox.outbound.observing import Observer
+from pillarbox.outbound.ordering import Orders
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.providers import Providers
 from pillarbox.outbound.reading import Filter
@@ -42,7 +38,6 @@ from pillarbox.process import is_dead
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.storage import Database, Row, Step, instant
 from pillarbox.telemetry import Metrics
-from pillarbox.telemetry.traces import current_trace
 from pillarbox.text import check_text
 
 _MOST_TOGETHER = 256
@@ -51,7 +46,6 @@ _STRAIGHTEN_EVERY = 30.0
 _BURY_EVERY = 1.0
 _FORGET_AT_ONCE = 500
 _LOOK_EVERY = 0.02
-_LONGEST_KEY = 255
 
 
 class Outbound:
@@ -73,6 +67,7 @@ class Outbound:
         self._policy = policy
         self._sealer = sealer
         self._accounts = Accounts(providers, policy)
+        self._orders = Orders(self._accounts, sealer=sealer, policy=policy, clock=self._clock)
         self._observer = Observer(metrics.outbound, self._clock)
         self._batch: Batch[Order, Queued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
         self._client = Client()
@@ -122,7 +117,7 @@ class Outbound:
     ) -> Queued:
         """The same, of a message as it came in; with a key that was used before, the first answer."""
         tenant = await self.tenants.recall(tenant_id)
-        order = self._order(tenant, new, idempotency_key)
+        order = self._orders.order(tenant, new, idempotency_key)
         if connection is not None:
             from pillarbox.outbound import foreign
 
@@ -235,6 +230,23 @@ class Outbound:
             Chore("outbound.bury", _BURY_EVERY, self.bury),
         ]
 
+    def check_policy(self) -> None:
+        """Refuse numbers and names of the operator's that nothing could be sent with; the fault names its setting."""
+        policy = self._policy
+        for channel, config in policy.providers.items():
+            if channel not in CHANNELS:
+                raise InvalidInput(f"outbound.providers.{channel}", f"is no channel; those are {', '.join(CHANNELS)}.")
+            self._accounts.check(f"outbound.providers.{channel}", channel, config)
+        for index, origin in enumerate(sorted(policy.trusted)):
+            check_origin(f"outbound.trusted_destinations.{index}", origin)
+        for name, provider in policy.of_provider.items():
+            if name not in self.providers:
+                raise InvalidInput(
+                    f"providers.{name}", f"is no provider; those are {', '.join(sorted(self.providers))}."
+                )
+            if provider.timeout is not None and provider.timeout >= policy.lease.total_seconds():
+                raise InvalidInput(f"providers.{name}.timeout_seconds", "must be below outbound.lease_seconds.")
+
     async def close(self) -> None:
         await self._client.close()
         for provider in self.providers.values():
@@ -251,54 +263,6 @@ class Outbound:
         if await self.lane.bury(is_dead, now=self._clock.now()):
             self.bell.ring()
         return False
-
-    def _order(self, tenant: Tenant, new: NewMessage, idempotency_key: str | None) -> Order:
-        config = self._accounts.chosen(tenant.providers, new.channel)
-        checked = check_message(
-            new,
-            sender=config.get("from"),
-            sender_required=config["provider"] != "sandbox",
-            trusted=self._policy.trusted | frozenset(tenant.settings.trusted_destinations),
-            attachment_roots=self._policy.attachment_roots,
-            now=self._clock.shown(self._clock.now()),
-        )
-        message_id = new_id()
-        hashes = tuple(self._sealer.contact_hash(tenant.tenant_id, each) for each in checked.contacts)
-        limit = checked.max_attempts or tenant.settings.max_attempts or self._policy.of(checked.channel).max_attempts
-        return Order(
-            message_id,
-            tenant.tenant_id,
-            self._on_timeline(checked),
-            hashes,
-            limit,
-            sealed=self._sealed(tenant.tenant_id, message_id, checked.secret_headers),
-            key=None if idempotency_key is None else self._key(tenant.tenant_id, idempotency_key),
-            fingerprint="" if idempotency_key is None else self._fingerprint(tenant.tenant_id, new),
-            trace=current_trace(),
-        )
-
-    def _on_timeline(self, checked: Checked) -> Checked:
-        if checked.send_at is None and checked.expires_at is None:
-            return checked
-        stored = self._clock.stored
-        return msgspec.structs.replace(
-            checked,
-            send_at=checked.send_at and stored(checked.send_at),
-            expires_at=checked.expires_at and stored(checked.expires_at),
-        )
-
-    def _sealed(self, tenant_id: str, message_id: str, headers: dict[str, str]) -> str | None:
-        if not headers:
-            return None
-        return self._sealer.seal(json.dumps(headers).encode(), bound_to=(tenant_id, message_id))
-
-    def _key(self, tenant_id: str, key: str) -> str:
-        if not 1 <= len(key) <= _LONGEST_KEY or not key.isprintable():
-            raise InvalidInput("Idempotency-Key", f"must have 1 to {_LONGEST_KEY} printable characters.")
-        return self._sealer.contact_hash(f"key:{tenant_id}", key)
-
-    def _fingerprint(self, tenant_id: str, new: NewMessage) -> str:
-        return self._sealer.contact_hash(f"message:{tenant_id}", msgspec.json.encode(new, order="sorted").decode())
 
     def _contact(self, channel: str, contact: str) -> str:
         if channel != "all" and channel not in CHANNELS:

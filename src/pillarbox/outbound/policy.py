@@ -22,7 +22,8 @@ class ChannelPolicy:
 
     def delay(self, attempt: int, random: Random) -> float:
         """The wait in seconds after the given attempt, counted from 1, has failed."""
-        return self.backoff_base * 2 ** (min(attempt, 30) - 1) * (1 + random.uniform(-self.jitter, self.jitter))
+        doubled: float = self.backoff_base * 2.0 ** (min(attempt, 30) - 1)
+        return doubled * (1 + random.uniform(-self.jitter, self.jitter))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+_MINUTE = 60_000_000
+
 
 class Cap(NamedTuple):
     """So many in any minute: a small burst, then evenly spaced, so that no window of sixty seconds ever holds more."""
@@ -16,7 +18,8 @@ class Cap(NamedTuple):
     def of(cls, per_minute: int) -> Cap:
         burst = max(1, per_minute // 60)
         spaced = per_minute if burst == 1 else per_minute - burst
-        return cls(burst, timedelta(seconds=60 / spaced))
+        # Rounded up: a microsecond too little each time lets one more into a minute.
+        return cls(burst, timedelta(microseconds=-(-_MINUTE // spaced)))
 
 
 def allowance(cap: Cap, used_until: datetime | None, now: datetime) -> int:

@@ -8,21 +8,21 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from random import Random
-from typing import Any
+from typing import cast
 
 import msgspec
 
 from pillarbox.clock import Clock
 from pillarbox.engine import Outcome, Skipped
 from pillarbox.errors import InvalidInput, SecretUnavailable
-from pillarbox.outbound.accounts import Accounts
+from pillarbox.outbound.accounts import Accounts, Config
 from pillarbox.outbound.attachments import AttachmentReader, AttachmentRefused, AttachmentUnavailable
 from pillarbox.outbound.attempt import Accepted, Parcel, Rejected, Report, Transient
 from pillarbox.outbound.client import Client, NotSent, Unanswered
 from pillarbox.outbound.destinations import Blocked
 from pillarbox.outbound.model import NewAttachment
 from pillarbox.outbound.policy import OutboundPolicy
-from pillarbox.outbound.provider import Account, Outgoing, Provider, Verdict, is_direct
+from pillarbox.outbound.provider import Account, HttpProvider, Outgoing, Provider, Verdict, is_direct
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.telemetry.traces import attempt_span
 
@@ -74,7 +74,7 @@ class Sender:
         finally:
             slots.release()
 
-    async def _attempt(self, parcel: Parcel, provider: Provider, config: dict[str, Any]) -> Outcome:
+    async def _attempt(self, parcel: Parcel, provider: Provider, config: Config) -> Outcome:
         deadline = self._accounts.policy_of(provider).timeout or self._policy.of(parcel.channel).timeout
         trusted = self._policy.trusted | frozenset(self._config(parcel.settings).get("trusted_destinations", ()))
         try:
@@ -95,11 +95,12 @@ class Sender:
         try:
             if is_direct(provider):
                 return await provider.send(message, account, deadline=deadline)
-            request = provider.request(message, account)
+            http = cast("HttpProvider", provider)
+            request = http.request(message, account)
             # A provider that has no place of its own goes where the message says.
             guarded = not provider.base_url
             response = await self._client.fetch(request, deadline=deadline, guarded=guarded, trusted=trusted)
-            return provider.verdict(replace(response, at=message.at))
+            return http.verdict(replace(response, at=message.at))
         except Blocked as fault:
             return Verdict(judgement="rejected", error=str(fault))
         except NotSent as fault:
@@ -109,9 +110,7 @@ class Sender:
         except InvalidInput as fault:
             return Verdict(judgement="rejected", error=str(fault))
 
-    async def _outgoing(
-        self, parcel: Parcel, config: dict[str, Any], deadline: float, trusted: frozenset[str]
-    ) -> Outgoing:
+    async def _outgoing(self, parcel: Parcel, config: Config, deadline: float, trusted: frozenset[str]) -> Outgoing:
         options = json.loads(parcel.options)
         attachments = msgspec.json.decode(parcel.attachments or "[]", type=tuple[NewAttachment, ...])
         headers = options.get("headers", {})

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pillarbox.errors import InvalidInput, NotFound, TenantBusy
-from pillarbox.outbound.destinations import origin_of
+from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.lane import queries
 from pillarbox.outbound.model import CHANNELS, NewTenant, Rate, Tenant, TenantSettings
 from pillarbox.outbound.rates import Cap, next_free
@@ -148,16 +148,6 @@ def check_settings(settings: TenantSettings) -> None:
         check_origin(f"settings.trusted_destinations.{index}", origin)
     if settings.database is not None:
         raise InvalidInput("settings.database", "a database of a tenant's own comes later.")
-
-
-def check_origin(field: str, origin: str) -> None:
-    """An origin as trusted destinations name it: `scheme://host[:port]`, nothing behind."""
-    try:
-        canonical = origin_of(origin)
-    except ValueError as fault:
-        raise InvalidInput(field, str(fault)) from None
-    if origin.count("/") != 2:
-        raise InvalidInput(field, f"must be an origin alone, such as {printable(canonical)}.")
 
 
 def unknown_tenant(tenant_id: str) -> NotFound:

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 import apsw
 
-from pillarbox.errors import DatabaseBusy, InvalidInput
+from pillarbox.errors import DatabaseBusy, DatabaseFull, InvalidInput, Unavailable
 from pillarbox.storage.database import Database, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.sqlite import SqliteDatabase
@@ -24,9 +24,7 @@ _turns = Turns(threading.Lock)
 def run(connection: apsw.Connection, work: Work[T], database: Database) -> T:
     """Run a work inside the transaction that is open on this connection."""
     _require_usable(connection, cast("SqliteDatabase", database).path)
-    # A cursor made here: the caller's cursor factory and row tracers would change what the step is told.
-    cursor = apsw.Cursor(connection)
-    cursor.row_trace = None
+    cursor = _plain_cursor(connection)
     with _turns.on(connection):
         cursor.execute("SAVEPOINT pillarbox")
         try:
@@ -36,7 +34,7 @@ def run(connection: apsw.Connection, work: Work[T], database: Database) -> T:
                 cursor.execute("ROLLBACK TO pillarbox")
                 cursor.execute("RELEASE pillarbox")
             if isinstance(error, apsw.Error):
-                raise _translated(error) from error
+                raise _translated(error, connection) from error
             raise
         cursor.execute("RELEASE pillarbox")
         return result
@@ -50,7 +48,7 @@ def _require_usable(connection: apsw.Connection, path: str) -> None:
             raise InvalidInput("connection", "this box is in memory, where no other connection reaches it; use a file.")
         if not connection.filename or os.path.realpath(connection.filename) != os.path.realpath(path):
             raise InvalidInput("connection", "is on another file than this box; open it on the box's own.")
-        if connection.readonly("main") or connection.pragma("query_only"):
+        if connection.readonly("main") or _plain_cursor(connection).execute("PRAGMA query_only").get:
             raise InvalidInput("connection", "only reads; open one that may write.")
         if not connection.in_transaction:
             raise InvalidInput(
@@ -60,7 +58,19 @@ def _require_usable(connection: apsw.Connection, path: str) -> None:
         raise InvalidInput("connection", "is closed; open another one.") from error
 
 
-def _translated(error: apsw.Error) -> Exception:
+def _plain_cursor(connection: apsw.Connection) -> apsw.Cursor:
+    """A cursor without the caller's factory and row tracers, which would change what the step is told."""
+    cursor = apsw.Cursor(connection)
+    cursor.row_trace = None
+    return cursor
+
+
+def _translated(error: apsw.Error, connection: apsw.Connection) -> Exception:
+    if not connection.in_transaction:
+        kind = DatabaseFull if isinstance(error, apsw.FullError) else Unavailable
+        return kind(
+            "SQLite met a full or failing disk and rolled the whole transaction back; make room and begin again."
+        )
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_BUSY_SNAPSHOT:
         return DatabaseBusy(
             "This transaction has read what another one changed since, so it cannot write any more; "

@@ -120,7 +120,7 @@ class Smtp:
         except BaseException:
             line.cut()
             raise
-        line.clean = verdict.judgement == "accepted"
+        line.clean = True
         self._connections.keep(route, line)
         return verdict
 

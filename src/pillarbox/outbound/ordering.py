@@ -1,0 +1,79 @@
+"""From a message as it was handed in to one that can be stored."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from pillarbox.clock import Clock
+from pillarbox.errors import InvalidInput
+from pillarbox.outbound.accounts import Accounts
+from pillarbox.outbound.edge import check_message
+from pillarbox.outbound.enqueue import Order
+from pillarbox.outbound.lane import new_id
+from pillarbox.outbound.model import Checked, NewMessage, Tenant
+from pillarbox.outbound.policy import OutboundPolicy
+from pillarbox.secrets.sealing import Sealer
+from pillarbox.telemetry.traces import current_trace
+
+_LONGEST_KEY = 255
+
+
+class Orders:
+    """Checks messages for their tenants, hashes their recipients, seals their secrets."""
+
+    def __init__(self, accounts: Accounts, *, sealer: Sealer, policy: OutboundPolicy, clock: Clock) -> None:
+        self._accounts = accounts
+        self._sealer = sealer
+        self._policy = policy
+        self._clock = clock
+
+    def order(self, tenant: Tenant, new: NewMessage, idempotency_key: str | None) -> Order:
+        """The message, complete and canonical, or `InvalidInput` that names the field at fault."""
+        config = self._accounts.chosen(tenant.providers, new.channel)
+        checked = check_message(
+            new,
+            sender=config.get("from"),
+            sender_required=config["provider"] != "sandbox",
+            trusted=self._policy.trusted | frozenset(tenant.settings.trusted_destinations),
+            attachment_roots=self._policy.attachment_roots,
+            now=self._clock.shown(self._clock.now()),
+        )
+        message_id = new_id()
+        hashes = tuple(self._sealer.contact_hash(tenant.tenant_id, each) for each in checked.contacts)
+        limit = checked.max_attempts or tenant.settings.max_attempts or self._policy.of(checked.channel).max_attempts
+        return Order(
+            message_id,
+            tenant.tenant_id,
+            self._on_timeline(checked),
+            hashes,
+            limit,
+            sealed=self._sealed(tenant.tenant_id, message_id, checked.secret_headers),
+            key=None if idempotency_key is None else self._key(tenant.tenant_id, idempotency_key),
+            fingerprint="" if idempotency_key is None else self._fingerprint(tenant.tenant_id, new),
+            trace=current_trace(),
+        )
+
+    def _on_timeline(self, checked: Checked) -> Checked:
+        if checked.send_at is None and checked.expires_at is None:
+            return checked
+        stored = self._clock.stored
+        return msgspec.structs.replace(
+            checked,
+            send_at=checked.send_at and stored(checked.send_at),
+            expires_at=checked.expires_at and stored(checked.expires_at),
+        )
+
+    def _sealed(self, tenant_id: str, message_id: str, headers: dict[str, str]) -> str | None:
+        if not headers:
+            return None
+        return self._sealer.seal(json.dumps(headers).encode(), bound_to=(tenant_id, message_id))
+
+    def _key(self, tenant_id: str, key: str) -> str:
+        if not 1 <= len(key) <= _LONGEST_KEY or not key.isprintable():
+            raise InvalidInput("Idempotency-Key", f"must have 1 to {_LONGEST_KEY} printable characters.")
+        return self._sealer.contact_hash(f"key:{tenant_id}", key)
+
+    def _fingerprint(self, tenant_id: str, new: NewMessage) -> str:
+        return self._sealer.contact_hash(f"message:{tenant_id}", msgspec.json.encode(new, order="sorted").decode())
