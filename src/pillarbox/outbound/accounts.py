@@ -54,7 +54,7 @@ class Accounts:
         options = {name: value for name, value in config.items() if name not in _OURS}
         return Account(self.policy_of(provider).base_url or provider.base_url, options, secrets)
 
-    def check(self, field: str, channel: Channel, config: Config) -> None:
+    def check(self, field: str, channel: Channel, config: Config, *, trusted: frozenset[str] = frozenset()) -> None:
         """Refuse an entry that no message could be sent with; a credential is a reference, never a secret."""
         name = config.get("provider")
         if not isinstance(name, str):
@@ -71,7 +71,7 @@ class Accounts:
                 known = ", ".join(provider.options) or "none"
                 raise InvalidInput(f"{field}.{printable(option)}", f"is not an option of {name}, which has {known}.")
         if check_options := getattr(provider, "check_options", None):
-            check_options(field, config, self._policy.trusted)
+            check_options(field, config, self._policy.trusted | trusted)
 
     def _check_credentials(self, field: str, provider: Provider, given: object) -> None:
         if not isinstance(given, dict):

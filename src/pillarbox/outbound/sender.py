@@ -94,7 +94,8 @@ class Sender:
     ) -> Verdict:
         try:
             if is_direct(provider):
-                return await provider.send(message, account, deadline=deadline)
+                trusting = replace(account, options={**account.options, "trusted": trusted})
+                return await provider.send(message, trusting, deadline=deadline)
             http = cast("HttpProvider", provider)
             request = http.request(message, account)
             # A provider that has no place of its own goes where the message says.

@@ -101,14 +101,15 @@ class Tenants:
     def _check(self, new: NewTenant) -> None:
         if new.name is not None:
             check_text("name", new.name, most=200)
+        check_settings(new.settings)
+        trusted = frozenset(new.settings.trusted_destinations)
         check_json("providers", new.providers)
         if len(json.dumps(new.providers)) > _LARGEST:
             raise InvalidInput("providers", f"must have at most {_LARGEST} characters.")
         for channel, config in new.providers.items():
             if channel not in CHANNELS:
                 raise InvalidInput(f"providers.{printable(channel)}", f"must be one of {', '.join(CHANNELS)}.")
-            self._check_provider(f"providers.{channel}", channel, config)
-        check_settings(new.settings)
+            self._check_provider(f"providers.{channel}", channel, config, trusted=trusted)
 
     def _tenant(self, row: Row) -> Tenant:
         tenant_id, name, providers, settings, own_rate, rate_until, created_at, updated_at = row
