@@ -27,6 +27,14 @@ def raw_event(payload: bytes) -> bytes:
     return b'{"session_id":"s1","event_type":"tool_use","payload":%s}' % payload
 
 
+def email(**fields: Any) -> bytes:
+    return json.dumps({"channel": "email", "to": "a@example.com", "text": "x"} | fields).encode()
+
+
+def webhook(**fields: Any) -> bytes:
+    return json.dumps({"channel": "webhook", "to": "https://example.com/x"} | fields).encode()
+
+
 NOT_JSON = [
     b"",
     b"{",
@@ -143,6 +151,91 @@ BAD_FOLLOWERS = [
     ("session_id=%ff", "query"),
 ]
 
+BAD_MESSAGES: list[tuple[bytes, str]] = [
+    (b"[]", ""),
+    (b"null", ""),
+    (b"{}", "channel"),
+    (b'{"channel":"email"}', "to"),
+    (email(channel=CANARY), "channel"),
+    (email(channel=None), "channel"),
+    (email(to=None), "to"),
+    (email(to=""), "to"),
+    (email(to="a@example.com, b@example.com"), "to"),
+    (email(to="a@example.com\r\nBcc: b@example.com"), "to"),
+    (email(to="a\0@example.com"), "to"),
+    (email(to="a@" + LONG), "to"),
+    (email(to=["a@example.com"]), "to"),
+    (email(text=None), "text"),
+    (email(text="\0"), "text"),
+    (email(text="x" * (2**20 + 1)), "text"),
+    (email(html="\u00e9" * (2**19 + 1)), "html"),
+    (email(subject="x\r\nBcc: b@example.com"), "subject"),
+    (email(subject="x\u2028"), "subject"),
+    (email(subject="x" * 999), "subject"),
+    (email(cc="a@example.com"), "cc"),
+    (email(cc=["b@example.com", "no"]), "cc.1"),
+    (email(headers={"Bcc": "b@example.com"}), "headers.Bcc"),
+    (email(headers={"X-A": "b\r\nBcc: c"}), "headers.X-A"),
+    (email(headers={"X-A": 1}), "headers"),
+    (email(attachments=[{}]), "attachments.0.filename"),
+    (email(attachments=[{"filename": "a", "content": "%%%"}]), "attachments.0.content"),
+    (email(attachments=[{"filename": "a", "path": "/etc/passwd"}]), "attachments.0.path"),
+    (email(attachments=[{"filename": "a", "url": "https://127.0.0.1/"}]), "attachments.0.url"),
+    (email(tags=["x"] * 51), "tags"),
+    (email(tags=[""]), "tags.0"),
+    (email(tags=["x" * 65]), "tags.0"),
+    (email(priority=-1), "priority"),
+    (email(priority=1001), "priority"),
+    (email(priority=10**30), "priority"),
+    (email(priority=1.5), "priority"),
+    (email(priority=True), "priority"),
+    (email(max_attempts=0), "max_attempts"),
+    (email(max_attempts=21), "max_attempts"),
+    (email(send_at="tomorrow"), "send_at"),
+    (email(send_at="2030-01-01T00:00:00"), "send_at"),
+    (email(send_at=2**70), "send_at"),
+    (email(expires_at="2000-01-01T00:00:00Z"), "expires_at"),
+    (email(send_at="2040-01-01T00:00:00Z", expires_at="2039-01-01T00:00:00Z"), "expires_at"),
+    (email(category=CANARY), "category"),
+    (email(template="welcome"), "template"),
+    (email(body={}), "body"),
+    (email(method="POST"), "method"),
+    (email(tenant="other"), "tenant"),
+    (email(message_id="x"), "message_id"),
+    (email(**{LONG: 1}), LONG[:79] + "\u2026"),
+    (webhook(to="http://example.com/"), "to"),
+    (webhook(to="https://127.0.0.1/"), "to"),
+    (webhook(to="https://2130706433/"), "to"),
+    (webhook(to="https://[::ffff:10.0.0.1]/"), "to"),
+    (webhook(to=f"https://{CANARY}:x@example.com/"), "to"),
+    (webhook(to="file:///etc/passwd"), "to"),
+    (webhook(to="https://example.com/\r\nX: y"), "to"),
+    (webhook(headers={"Host": "other"}), "headers.Host"),
+    (webhook(headers={"webhook-id": "x"}), "headers.webhook-id"),
+    (webhook(headers={"A": CANARY + "\n"}), "headers.A"),
+    (webhook(body="x" * 2**20), "body"),
+    (webhook(body={"a": ["\0"]}), "body.a.0"),
+    (webhook(body=10**30), "body"),
+    (webhook(method="BREW"), "method"),
+    (webhook(text="x"), "text"),
+    (b'{"channel":"webhook","to":"https://example.com/","body":' + b"[" * 100 + b"]" * 100 + b"}", "body"),
+    (b'{"channel":"email","to":"a@example.com","text":"\\ud800"}', "text"),
+    (b'{"channel":"sms","to":"0123","text":"x"}', "to"),
+    (b'{"channel":"sms","to":"+15005550006","text":"' + b"x" * 1601 + b'"}', "text"),
+]
+
+MESSAGE_QUERIES = [
+    ("status=gone", "status"),
+    ("channel=fax", "channel"),
+    ("to=%00", "to"),
+    ("to=a%40b%40c", "to"),
+    ("to=x&channel=sms", "to"),
+    ("tag=%00", "tag"),
+    ("since=yesterday", "since"),
+    ("since=2030-01-01T00:00:00", "since"),
+    ("until=2030-01-01T00:00:00+01:00", "until"),
+]
+
 TARGETS: list[tuple[Any, str]] = [
     (None, "target"),
     ([], "target"),
@@ -217,6 +310,20 @@ NOWHERE = [
     "/v1/sessions/..%2f..%2fetc%2fpasswd",
     "/v1/sessions/../keys",
     "/v1/keys/%00",
+    "/v1/tenants/",
+    "/v1/tenants/none",
+    "/v1/tenants/%00",
+    "/v1/tenants/%ff/messages",
+    "/v1/tenants/" + LONG,
+    "/v1/tenants/none/messages/x",
+    "/v1/tenants/acme/messages/",
+    "/v1/tenants/acme/messages/0",
+    "/v1/tenants/acme/messages/" + LONG,
+    "/v1/tenants/acme/messages/%F0%9F%93%AE",
+    "/v1/tenants/acme/messages/%25",
+    "/v1/tenants/acme/opt-outs/x",
+    "/v1/tenants/acme/opt-outs/" + LONG,
+    "/v1/tenants/acme/opt-outs/%00",
     "//v1/sessions",
     "/v1;x/sessions",
     "/V1/sessions",
@@ -264,13 +371,47 @@ async def test_a_bad_target_is_422_and_names_its_field(client: Client) -> None:
         assert CANARY.encode() not in reply.body
 
 
-async def test_a_bad_query_is_422_and_names_its_parameter(client: Client) -> None:
+async def test_a_bad_query_is_422_and_names_its_parameter(client: Client, acme: str) -> None:
+    lists = (
+        "/v1/sessions",
+        "/v1/inbound",
+        "/v1/hooks",
+        "/v1/keys",
+        "/v1/tenants",
+        f"{acme}/messages",
+        f"{acme}/opt-outs",
+    )
     for query, field in QUERIES:
-        for path in ("/v1/sessions", "/v1/inbound", "/v1/hooks", "/v1/keys"):
+        for path in lists:
             assert (query[:80], (await client.get(f"{path}?{query}")).fields) == (query[:80], [field])
 
 
-async def test_a_path_that_names_nothing_is_404(client: Client) -> None:
+async def test_a_bad_message_to_a_tenant_names_its_field(client: Client, acme: str) -> None:
+    for body in (b"", b"{", b"\xef\xbb\xbf" + email(), email() + b"x", b"[" * 100_000):
+        reply = await client.post(f"{acme}/messages", body)
+        assert (body[:80], reply.status, reply.reason) == (body[:80], 400, "not-json")
+    for body, field in BAD_MESSAGES:
+        reply = await client.post(f"{acme}/messages", body)
+        assert (body[:80], reply.status, reply.fields) == (body[:80], 422, [field])
+        assert CANARY.encode() not in reply.body
+        assert len(reply.body) < 600
+    assert (await client.get(f"{acme}/messages")).json()["items"] == []
+
+
+async def test_a_bad_query_of_messages_names_its_parameter(client: Client, acme: str) -> None:
+    for query, field in MESSAGE_QUERIES:
+        assert (query, (await client.get(f"{acme}/messages?{query}")).fields) == (query, [field])
+    for query in ("tag=%25", "tag=%22%5D", "tag=" + "%F0%9F%93%AE" * 100, "since=0001-01-01T00:00:00Z", "limit=1000"):
+        assert (query, (await client.get(f"{acme}/messages?{query}")).status) == (query, 200)
+
+
+async def test_acting_on_a_message_of_no_tenant_is_404(client: Client, acme: str) -> None:
+    for message_id in ("0", LONG, "%F0%9F%93%AE", "%25", "%27"):
+        for verb in ("cancel", "retry"):
+            assert (await client.post(f"{acme}/messages/{message_id}/{verb}")).reason == "not-found"
+
+
+async def test_a_path_that_names_nothing_is_404(client: Client, acme: str) -> None:
     for path in NOWHERE:
         for method in ("GET", "HEAD", "POST", "PATCH", "DELETE"):
             reply = await client.request(method, path, {})

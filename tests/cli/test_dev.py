@@ -55,11 +55,15 @@ def test_the_demo_has_a_delivered_message_and_one_that_waits_for_its_retry(dev: 
 
 
 def test_the_commands_it_prints_work(dev: Daemon) -> None:
-    opening, posting, status = commands(dev)
+    opening, posting, sending, status = commands(dev)
     assert shell(opening).stdout
     posted = json.loads(shell(posting, "--json").stdout)
     dev.until(f"/v1/inbound/{posted['id']}", lambda message: message["status"] == "delivered")
     dev.logs.expect("^echo: Hello again$")
+    message_id = shell(sending).stdout.strip()
+    path = f"/v1/tenants/demo/messages/{message_id}"
+    sent = dev.until(path, lambda message: message["status"] == "sent")
+    assert (sent["provider"], sent["to_address"]) == ("sandbox", "you@example.com")
     assert "inbound" in json.loads(shell(status, "--json").stdout)
 
 
@@ -70,10 +74,34 @@ def test_a_database_in_use_gets_no_demo_and_commands_that_work(dev: Daemon, sqli
     with Daemon(sqlite_url, "--port", "0", command="dev", ready=READY) as again:
         again.out.expect(r" status$")
         assert len(again.call("GET", "/v1/sessions")[1]["items"]) == len(before["items"])
-        opening, posting, _ = commands(again)
+        opening, posting, sending, _ = commands(again)
+        assert shell(sending).stdout
         assert shell(opening).stdout == "echo-2\n"
         posted = json.loads(shell(posting, "--json").stdout)
         again.until(f"/v1/inbound/{posted['id']}", lambda message: message["status"] == "delivered")
+
+
+def test_tenants_that_choose_no_provider_get_the_sandbox_on_every_channel(dev: Daemon) -> None:
+    assert dev.call("PUT", "/v1/tenants/mine", {})[0] == 201
+    for channel, to, content in (
+        ("email", "a@example.com", {"text": "x"}),
+        ("sms", "+15005550006", {"text": "x"}),
+        ("push", "a-token", {"text": "x"}),
+        ("webhook", "https://example.com/x", {"body": 1}),
+    ):
+        queued = dev.call("POST", "/v1/tenants/mine/messages", {"channel": channel, "to": to, **content})[1]
+        path = f"/v1/tenants/mine/messages/{queued['message_id']}"
+        ended = dev.until(path, lambda message: message["status"] in ("sent", "delivered"))
+        assert (channel, ended["provider"]) == (channel, "sandbox")
+
+
+def test_a_database_whose_tenants_are_your_own_gets_no_demo_tenant(sqlite_url: str) -> None:
+    with Daemon(sqlite_url) as serving:
+        assert serving.call("PUT", "/v1/tenants/mine", {})[0] == 201
+    with Daemon(sqlite_url, "--port", "0", command="dev", ready=READY) as started:
+        started.out.expect(r" status$")
+        assert [item["tenant_id"] for item in started.call("GET", "/v1/tenants")[1]["items"]] == ["mine"]
+        assert not any(" send " in command for command in commands(started))
 
 
 def test_it_takes_the_first_free_port(sqlite_url: str) -> None:
@@ -95,6 +123,6 @@ def test_json_is_one_value(sqlite_url: str) -> None:
     with Daemon(sqlite_url, "--json", "--port", "0", command="dev", ready=r"^\{") as daemon:
         said = json.loads(daemon.out.text)
         assert said["url"].startswith("http://127.0.0.1:")
-        assert len(said["commands"]) == 3
+        assert len(said["commands"]) == 4
         assert daemon.terminate() == 0
         assert daemon.out.whole().count("\n") == 1

@@ -148,7 +148,7 @@ async def test_values_arrive_as_in_a_transaction_of_the_boxs_own(caller: Caller,
 
 async def test_steps_on_one_connection_at_once_take_turns(caller: Caller, database: Database) -> None:
     works = [partial(add, n) if n % 3 else partial(spoiled, n) for n in range(30)]
-    answers = await asyncio.gather(*(caller.run(work, database) for work in works), return_exceptions=True)  # type: ignore[arg-type]
+    answers = await asyncio.gather(*(caller.run(work, database) for work in works), return_exceptions=True)
     assert [isinstance(answer, Spoiled) for answer in answers] == [n % 3 == 0 for n in range(30)]
     await caller.sql("COMMIT")
     assert await ids(database) == [n for n in range(30) if n % 3]

@@ -1,23 +1,26 @@
 """What a caller's psycopg connection may be set to, and which ones cannot be joined."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.rows import dict_row, namedtuple_row
-from psycopg.types.string import TextLoader
+from psycopg.types.string import TextBinaryLoader, TextLoader
 
 from pillarbox.errors import DatabaseBusy, InvalidInput, Unavailable
 from pillarbox.storage import Database, Row, Step
 from pillarbox.storage.foreign import run_on, run_on_blocking
+from tests.conftest import skip_or_fail
 from tests.contracts.callers import POSTGRES, Caller, connect
-from tests.contracts.notes import add, add_answering, everything, ids, opened, queries, with_notes
-from tests.servers.postgres import Postgres, PostgresServer
+from tests.contracts.notes import add, add_answering, everything, ids, queries, with_notes
+from tests.servers.pgbouncer import transaction_pooler
+from tests.servers.postgres import PostgresServer, ServerMissing
 
 SUMMER = datetime(2026, 7, 1, 12, 0, 0, 5, tzinfo=UTC)
 
@@ -25,7 +28,14 @@ SUMMER = datetime(2026, 7, 1, 12, 0, 0, 5, tzinfo=UTC)
 class Shouting(TextLoader):
     """A loader of the caller's own."""
 
-    def load(self, data: Any) -> str:  # type: ignore[override]
+    def load(self, data: Any) -> str:
+        return "SHOUTED"
+
+
+class ShoutingInBinary(TextBinaryLoader):
+    """The same for answers in binary."""
+
+    def load(self, data: Any) -> str:
         return "SHOUTED"
 
 
@@ -71,6 +81,7 @@ async def test_row_factories_and_loaders_of_the_caller_do_not_matter(
 ) -> None:
     caller.connection.row_factory = factory
     caller.connection.adapters.register_loader("text", Shouting)
+    caller.connection.adapters.register_loader("text", ShoutingInBinary)
     assert await caller.run(partial(look, [(1, "a", None)]), database) == [(1, "a", None)]
     (row,) = await caller.sql("SELECT 'a'::text AS word")
     assert (row["word"] if factory is dict_row else row.word) == "SHOUTED"
@@ -137,9 +148,8 @@ async def test_a_transaction_block_on_an_autocommit_connection_is_joined(postgre
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         with connection.transaction():
             run_on_blocking(connection, partial(add, 1), database)
-        with connection.transaction():
+        with connection.transaction(force_rollback=True):
             run_on_blocking(connection, partial(add, 2), database)
-            raise psycopg.Rollback
     async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as awaited, awaited.transaction():
         await run_on(awaited, partial(add, 3), database)
         async with awaited.transaction(force_rollback=True):
@@ -174,14 +184,6 @@ async def test_what_fails_in_the_callers_own_pipeline_is_the_callers_error(
     assert await ids(database) == []
 
 
-async def test_a_pipeline_outside_any_transaction_is_refused(postgres_url: str, database: Database) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as connection, connection.pipeline():
-        connection.execute("SELECT 1")
-        with pytest.raises(InvalidInput, match="is in no transaction"):
-            run_on_blocking(connection, partial(add, 1), database)
-    assert await ids(database) == []
-
-
 async def test_a_send_that_is_cancelled_leaves_the_callers_transaction_as_it_was(
     postgres_url: str, database: Database
 ) -> None:
@@ -192,6 +194,22 @@ async def test_a_send_that_is_cancelled_leaves_the_callers_transaction_as_it_was
                 await run_on(connection, asleep, database)
         await run_on(connection, partial(add, 3), database)
     assert await ids(database) == [2, 3]
+
+
+async def test_a_transaction_is_usable_at_whichever_moment_a_send_in_it_was_cancelled(
+    postgres_url: str, database: Database
+) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        for turns in range(60):
+            sending = asyncio.create_task(run_on(connection, partial(add_answering, turns), database))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait([sending])
+            await run_on(connection, partial(add_answering, 1000 + turns), database)
+    found = await ids(database)
+    assert [number for number in found if number >= 1000] == [*range(1000, 1060)]
+    assert 1 not in found
 
 
 async def test_a_statement_timeout_of_the_caller_holds_and_says_so(caller: Caller, database: Database) -> None:
@@ -217,87 +235,6 @@ async def test_a_connection_that_is_cut_off_says_that_its_transaction_is_gone(
     assert await ids(database) == []
 
 
-async def test_a_transaction_that_has_failed_is_refused(caller: Caller, database: Database) -> None:
-    with pytest.raises(psycopg.errors.DivisionByZero):
-        await caller.sql("SELECT 1 / 0")
-    with pytest.raises(InvalidInput, match="has failed; roll it back") as refusal:
-        await caller.run(partial(add, 1), database)
-    assert refusal.value.field == "connection"
-
-
-async def test_a_connection_outside_a_transaction_is_refused(kind: str, postgres_url: str, database: Database) -> None:
-    caller = await connect(kind, postgres_url, autocommit=True)
-    with pytest.raises(InvalidInput, match="is in no transaction; begin one first"):
-        await caller.run(partial(add, 1), database)
-    await caller.close()
-    with pytest.raises(InvalidInput, match="is closed"):
-        await caller.run(partial(add, 1), database)
-
-
-async def test_a_connection_in_the_middle_of_a_statement_is_refused(postgres_url: str, database: Database) -> None:
-    text = "COPY note (id, body) FROM STDIN"
-    with psycopg.connect(postgres_url) as connection, connection.cursor().copy(text) as copy:
-        with pytest.raises(InvalidInput, match="is busy with another statement"):
-            run_on_blocking(connection, partial(add, 1), database)
-        copy.write_row((2, "theirs"))
-    assert await ids(database) == [2]
-
-
-async def test_a_transaction_that_only_reads_is_refused(caller: Caller, database: Database) -> None:
-    await caller.sql("SET TRANSACTION READ ONLY")
-    with pytest.raises(InvalidInput, match="only reads; begin one that may write"):
-        await caller.run(partial(add, 1), database)
-    assert await caller.sql("SELECT 1") == [(1,)]
-
-
-async def test_an_encoding_that_cannot_hold_every_text_is_refused(caller: Caller, database: Database) -> None:
-    await caller.sql("SET client_encoding TO 'LATIN1'")
-    with pytest.raises(InvalidInput, match="client encoding UTF8"):
-        await caller.run(partial(add, 1, "€"), database)
-
-
-async def test_a_role_without_rights_on_the_tables_is_told_so(caller: Caller, database: Database) -> None:
-    role = sql.Identifier(f"guest_{caller.connection.info.backend_pid}").as_string()
-    await caller.sql(f"CREATE ROLE {role}")
-    await caller.sql(f"SET LOCAL ROLE {role}")
-    with pytest.raises(InvalidInput, match="its role may not write"):
-        await caller.run(partial(add, 1), database)
-    await caller.sql("ROLLBACK")
-
-
-async def test_a_copy_of_the_database_is_refused(kind: str, postgres: Postgres, postgres_url: str) -> None:
-    name = postgres_url.rpartition("/")[2]
-    async with with_notes(postgres_url):
-        pass
-    with psycopg.connect(postgres.url, autocommit=True) as admin:
-        copy, template = sql.Identifier(f"{name}_copy"), sql.Identifier(name)
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(copy, template))
-    async with opened(postgres_url) as database:
-        caller = await connect(kind, postgres_url.replace(name, f"{name}_copy"))
-        with pytest.raises(InvalidInput, match="another database than this box"):
-            await caller.run(partial(add, 1), database)
-        assert await caller.sql("SELECT count(*) FROM note") == [(0,)]
-        await caller.close()
-    postgres.drop_database(f"{name}_copy")
-
-
-async def test_a_database_without_the_tables_is_refused(postgres: Postgres, postgres_url: str) -> None:
-    async with with_notes(postgres_url) as database:
-        with psycopg.connect(postgres.url) as connection, pytest.raises(InvalidInput, match="another database"):
-            await run_on(connection, partial(add, 1), database)
-
-
-async def test_the_same_names_on_another_server_are_refused(
-    private_postgres: PostgresServer, postgres_url: str
-) -> None:
-    name = postgres_url.rpartition("/")[2]
-    there = Postgres(private_postgres.url).create_database(name)
-    async with with_notes(postgres_url) as database, with_notes(there):
-        with psycopg.connect(there) as connection, pytest.raises(InvalidInput, match="another database"):
-            await run_on(connection, partial(add, 1), database)
-        assert await ids(database) == []
-
-
 async def test_after_a_restart_of_the_server_new_connections_are_joined(private_postgres: PostgresServer) -> None:
     url = private_postgres.url
     async with with_notes(url) as database:
@@ -310,7 +247,18 @@ async def test_after_a_restart_of_the_server_new_connections_are_joined(private_
         assert await ids(database) == [1, 2, 3]
 
 
-async def test_an_asynchronous_connection_is_refused_where_nobody_awaits(postgres_url: str, database: Database) -> None:
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        with pytest.raises(InvalidInput, match="is asynchronous and this call is not"):
-            run_on_blocking(connection, partial(add, 1), database)
+async def test_through_a_transaction_pooler_it_works_as_well(kind: str, postgres_url: str, scratch: Path) -> None:
+    directory = scratch / f"pgbouncer-{uuid.uuid4().hex}"
+    directory.mkdir()
+    try:
+        with transaction_pooler(postgres_url, directory) as url:
+            async with with_notes(url) as database:
+                caller = await connect(kind, url.partition("?")[0], prepare_threshold=None)
+                await caller.run(partial(add, 1), database)
+                await caller.sql("ROLLBACK")
+                await caller.run(partial(add, 2), database)
+                await caller.sql("COMMIT")
+                await caller.close()
+                assert await ids(database) == [2]
+    except ServerMissing as missing:
+        skip_or_fail(missing)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pillarbox.engine import Delivered
+from pillarbox.engine import Delivered, Failed
 from tests.contracts.hook_boxes import HookNode, hook_node_at, reports_on
 
 PROMPT, STOP = "user_prompt_submit", "agent_stop"
@@ -110,6 +110,18 @@ async def test_a_prompt_reported_twice_confirms_one_message(here: HookNode) -> N
     assert await here.settle(strand, Delivered())
     assert await here.settle(strand, Delivered())
     assert await confirmed(here) == [here.now, None]
+
+
+async def test_a_dead_prompt_that_goes_again_does_not_confirm_a_second_message(here: HookNode) -> None:
+    await here.node.open("s")
+    await send(here, "yes", "yes")
+    event = await here.post("s", PROMPT, prompt="yes")
+    assert await here.settle(await here.claim_one(), Failed("no such thing"))
+    first = here.now
+    here.clock.advance(1)
+    await here.hooks.retry(event)
+    assert await here.settle(await here.claim_one())
+    assert await confirmed(here) == [first, None]
 
 
 async def test_effects_lock_the_sessions_queues_in_the_order_that_everybody_does(postgres_url: str) -> None:

@@ -31,14 +31,14 @@ async def there(here: HookNode) -> AsyncIterator[HookNode]:
 # Leases and fencing
 
 
-async def test_a_lost_lease_costs_the_head_an_attempt_and_those_behind_nothing(here: HookNode, there: HookNode) -> None:
+async def test_a_lost_lease_costs_every_held_row_an_attempt_and_the_head_a_death(here: HookNode, there: HookNode) -> None:
     await here.node.open("s")
     ids = await here.post_all("s", PROMPT, STOP, PROMPT)
     stale = await here.claim_one()
     here.clock.advance(LEASE)
     fresh = await there.claim_one()
     assert fresh.token > stale.token
-    assert [(row.id, row.attempt_count) for row in fresh.rows] == list(zip(ids, (2, 1, 1), strict=True))
+    assert [(row.id, row.attempt_count) for row in fresh.rows] == list(zip(ids, (2, 2, 2), strict=True))
     assert [row.last_error is None for row in fresh.rows] == [False, True, True]
     assert "deaths so far: 1" in (fresh.rows[0].last_error or "")
     deaths = await here.node.sql("SELECT death_count FROM hook_outbox ORDER BY seq")
@@ -69,7 +69,7 @@ async def test_a_run_partly_reported_is_taken_over_from_where_it_stood(here: Hoo
     assert await here.settle(stale, Delivered())
     here.clock.advance(LEASE)
     fresh = await there.claim_one()
-    assert [(row.id, row.attempt_count) for row in fresh.rows] == [(ids[1], 2), (ids[2], 1)]
+    assert [(row.id, row.attempt_count) for row in fresh.rows] == [(ids[1], 2), (ids[2], 2)]
     late = await here.lane.settle(reports_on(stale, [Delivered()] * 2, skip=1), now=here.now)
     assert len(late) == 2
     assert await here.statuses("s") == ["delivered", "processing", "processing"]
@@ -135,7 +135,7 @@ async def test_an_event_that_kills_its_workers_waits_the_longest_in_the_end(here
     await here.claim_one()
     for deaths in (1, 2):
         here.clock.advance(LEASE)
-        assert [row.attempt_count for row in (await here.claim_one()).rows] == [deaths + 1, 1]
+        assert [row.attempt_count for row in (await here.claim_one()).rows] == [deaths + 1, deaths + 1]
     here.clock.advance(LEASE)
     assert await here.claim() == []
     waiting = await here.get(event)
@@ -144,7 +144,7 @@ async def test_an_event_that_kills_its_workers_waits_the_longest_in_the_end(here
     assert "deaths so far: 3" in (waiting.last_error or "")
     await here.check_counters()
     here.clock.advance(60)
-    assert [row.attempt_count for row in (await here.claim_one()).rows] == [4, 1]
+    assert [row.attempt_count for row in (await here.claim_one()).rows] == [4, 4]
 
 
 async def test_the_lease_of_a_process_known_to_be_dead_is_over_at_once(here: HookNode, there: HookNode) -> None:

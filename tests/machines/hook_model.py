@@ -80,7 +80,7 @@ class ModelStrand:
         head.status, head.deaths, head.errs = "failed", head.deaths + 1, True
         head.next_at = now if head.deaths < DEATHS else now + LONGEST
         for row in behind:
-            row.give_back(now)
+            row.status, row.next_at = "pending", now
         self._let_go(head.next_at)
 
     def claim(self, now: datetime, limit: int) -> list[ModelEvent]:

@@ -44,12 +44,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to answer, after how long, and in which way the connection ends."""
+    """What to answer, after how long or which event, and in which way the connection ends."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     after: float = 0.0
+    once: threading.Event | None = None
     way: Way = "answer"
     raw: bytes | None = None
 
@@ -111,6 +112,8 @@ class ProviderServer:
         answer = self.arrange(call) or documented(call)
         if answer.after:
             await asyncio.sleep(answer.after)
+        while answer.once is not None and not answer.once.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.01)
         if answer.way != "answer":
             await _spoil(reader, writer, answer)
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from starlette.types import Send
@@ -57,6 +57,8 @@ def in_utc(value: Any) -> Any:
             if isinstance(before, datetime | msgspec.Struct | list | tuple):
                 changed[name] = in_utc(before)
         return msgspec.structs.replace(value, **changed) if changed else value
-    if isinstance(value, list | tuple):
-        return [in_utc(item) for item in cast("list[Any]", value)]
+    if isinstance(value, tuple):
+        return tuple(in_utc(item) for item in value)
+    if isinstance(value, list):
+        return [in_utc(item) for item in value]
     return value

@@ -223,7 +223,7 @@ class HookLane(StrandLeases[HookRow]):
             yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in taken])
             yield from self._settle_strands(by_key, locked, now)
             ended = [settlement.row for settlement in taken if _has_ended(settlement)]
-            telling = [row for row in ended if row.payload is not None]
+            telling = [row for row in ended if row.payload is not None and not row.took_effect]
             if telling:
                 yield from self._take_effect(telling, now)
         return lost

@@ -39,7 +39,10 @@ class HookEvent(msgspec.Struct, frozen=True):
 
 
 class HookRow(NamedTuple):
-    """A claimed row of `hook_outbox`; the payload is None where it is not a JSON object."""
+    """A claimed row of `hook_outbox`; the payload is None where it is not a JSON object.
+
+    One that was dead and is tried again has taken effect before.
+    """
 
     id: int
     session_id: str
@@ -49,6 +52,7 @@ class HookRow(NamedTuple):
     attempt_count: int
     last_error: str | None
     payload: dict[str, Any] | None
+    took_effect: bool = False
 
 
 class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +107,7 @@ def read_payload(text: str) -> dict[str, Any] | None:
 
 
 def row_from(row: Row) -> HookRow:
-    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], read_payload(row[7]))
+    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], read_payload(row[7]), bool(row[8]))
 
 
 def record_from(row: Row) -> HookRecord:

@@ -45,9 +45,9 @@ WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq = rows.seq AN
 RETURNING hook_outbox.session_id, hook_outbox.next_attempt_at
 
 -- name: rescue_behind
--- What the worker had not come to is as it was.
+-- The worker may have come to these too, for a row begins before the one in front is settled: their attempt stays counted.
 UPDATE hook_outbox
-SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now
 FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
 WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq > rows.seq AND hook_outbox.seq <= s.held_seq
     AND hook_outbox.status = 'processing'
@@ -55,7 +55,7 @@ WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq > rows.seq AN
 -- name: rescue_behind postgres
 -- From the strands to their rows, so that no planner walks what was delivered before.
 UPDATE hook_outbox
-SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now
 FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
 CROSS JOIN LATERAL (
     SELECT q.id FROM hook_outbox q
@@ -95,7 +95,7 @@ SET status = 'processing', locked_at = :now, next_attempt_at = NULL, token = row
 FROM :rows(id bigint, token bigint)
 WHERE hook_outbox.id = rows.id
 RETURNING hook_outbox.id, hook_outbox.session_id, hook_outbox.seq, hook_outbox.event_type, hook_outbox.created_at,
-    hook_outbox.attempt_count, hook_outbox.last_error, hook_outbox.payload
+    hook_outbox.attempt_count, hook_outbox.last_error, hook_outbox.payload, hook_outbox.took_effect
 
 -- name: take_strands
 UPDATE hook_strand
@@ -109,7 +109,7 @@ UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing =
 
 -- name: held_by
 -- What one holder has in flight: its strands first, whatever was delivered before.
-SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count, q.last_error, q.payload, s.token
+SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count, q.last_error, q.payload, q.took_effect, s.token
 FROM hook_strand s
 CROSS JOIN hook_outbox q
 WHERE q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_seq
@@ -119,7 +119,8 @@ WHERE q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_se
 -- Fenced: the token must still be the one the row was claimed under.
 UPDATE hook_outbox
 SET status = rows.status, delivered_at = rows.delivered_at, next_attempt_at = rows.next_attempt_at,
-    last_error = rows.last_error, locked_at = NULL, attempt_count = hook_outbox.attempt_count - rows.given_back
+    last_error = rows.last_error, locked_at = NULL, attempt_count = hook_outbox.attempt_count - rows.given_back,
+    took_effect = CASE WHEN rows.delivered_at IS NULL THEN hook_outbox.took_effect ELSE 1 END
 FROM :rows(id bigint, token bigint, status text, delivered_at instant, next_attempt_at instant, last_error text, given_back bigint)
 WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token
 

@@ -225,12 +225,25 @@ WHERE id > :after AND (:status = '' OR status = :status)
 ORDER BY id LIMIT :limit
 
 -- name: list_open
--- What has not ended stands from the heads on: found there, however much has ended before.
+-- What has not ended stands from the heads on: found there, however much has ended before. The sum keeps it off the ids.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
     q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token, q.confirmed_at
-FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq >= s.head_seq
-WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
+FROM inbound_strand s CROSS JOIN inbound_queue q
+WHERE s.head_seq IS NOT NULL AND q.session_id = s.session_id AND q.seq >= s.head_seq AND q.id + 0 > :after
+    AND q.status = :status
+ORDER BY q.id + 0 LIMIT :limit
+
+-- name: list_open postgres
+SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
+    q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
+    q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token, q.confirmed_at
+FROM inbound_strand s
+CROSS JOIN LATERAL (
+    SELECT * FROM inbound_queue o
+    WHERE o.session_id = s.session_id AND o.seq >= s.head_seq AND o.id > :after AND o.status = :status OFFSET 0
+) AS q
+WHERE s.head_seq IS NOT NULL
 ORDER BY q.id LIMIT :limit
 
 -- name: list_heads
@@ -266,8 +279,8 @@ FROM inbound_strand WHERE head_seq IS NOT NULL
 
 -- name: oldest
 -- The oldest open message is the head of some strand.
-SELECT min(q.created_at) FROM inbound_strand s
-JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
+SELECT min((SELECT q.created_at FROM inbound_queue q WHERE q.session_id = s.session_id AND q.seq = s.head_seq))
+FROM inbound_strand s WHERE s.head_seq IS NOT NULL
 
 -- name: unconfirmed
 -- What a session was given last and nobody has confirmed, newest first, on idx_inbound_queue_order.

@@ -8,7 +8,8 @@ from datetime import datetime
 
 from pillarbox.errors import NotCancelable, NotRetryable, OptedOut
 from pillarbox.outbound import settling
-from pillarbox.outbound.lane import OPTED_OUT, new_id, queries
+from pillarbox.outbound.candidates import OPTED_OUT
+from pillarbox.outbound.lane import FORGOTTEN, new_id, queries
 from pillarbox.outbound.reading import unknown_message
 from pillarbox.outbound.tenants import unknown_tenant
 from pillarbox.storage import Row, Step
@@ -39,9 +40,12 @@ def retry(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
         raise NotRetryable(f"Message {message_id} is {status}; only failed, expired or canceled ones are tried again.")
     if contact is None:
         raise NotRetryable(f"Message {message_id} was forgotten; there is nothing left to send.")
+    if not (yield queries.known_tenants(tenant_ids=[tenant])):
+        raise unknown_tenant(tenant)
     copies = [copy for (copy,) in (yield queries.copies(tenant_id=tenant, message_id=message_id))]
     contacts = [contact, *copies]
     yield from _refuse_opted_out(tenant, channel, contacts, message_id)
+    yield queries.insert_events(rows=[(message_id, new_id(), "retried", None)], now=now)
     yield queries.requeue(message_id=message_id, now=now)
     yield queries.insert_again(
         message_id=message_id,
@@ -53,7 +57,6 @@ def retry(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
         last_attempt=attempt_count + max_attempts,
         contacts=json.dumps(contacts),
     )
-    yield queries.insert_events(rows=[(message_id, new_id(), "retried", None)], now=now)
 
 
 def _refuse_opted_out(tenant_id: str, channel: str, contacts: Sequence[str], message_id: str) -> Step[None]:
@@ -82,8 +85,7 @@ def forget(tenant_id: str, contact: str, now: datetime, *, limit: int) -> Step[i
     if message_ids:
         waiting = [row[0] for row in (yield queries.lock_waiting(message_ids=message_ids))]
         if waiting:
-            reason = "The recipient was forgotten before it was sent."
-            yield from settling.cancel(queries, dict.fromkeys(waiting, reason), now)
+            yield from settling.cancel(queries, dict.fromkeys(waiting, FORGOTTEN), now)
         yield queries.forget_history(message_ids=message_ids, now=now)
         yield queries.forget_copies(tenant_id=tenant_id, message_ids=message_ids)
         yield queries.forget_events(message_ids=message_ids)

@@ -10,7 +10,8 @@ from datetime import datetime
 import msgspec
 
 from pillarbox.errors import IdempotencyMismatch, OptedOut
-from pillarbox.outbound.lane import OPTED_OUT, new_id, queries
+from pillarbox.outbound.candidates import OPTED_OUT
+from pillarbox.outbound.lane import new_id, queries
 from pillarbox.outbound.model import Checked, Queued
 from pillarbox.outbound.tenants import unknown_tenant
 from pillarbox.storage import Row, Statement, Step, together

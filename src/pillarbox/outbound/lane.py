@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
 import uuid_utils
 
 from pillarbox.engine import Lease, Room, Settlement, Skipped, Strand, Turn
 from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel, parcel_from
-from pillarbox.outbound.rates import Cap, allowance, next_free, used
-from pillarbox.storage import Database, Row, Statement, Step, instant, instant_or_none, load_queries, together
+from pillarbox.outbound.candidates import (
+    EVER,
+    Candidate,
+    ReadyTenant,
+    Walk,
+    candidate,
+    counted,
+    in_turns,
+    opted_out_among,
+    overtaken,
+    ready_tenant,
+    where_to_go_on,
+    within_caps,
+)
+from pillarbox.outbound.settling import Ending
+from pillarbox.storage import Database, Row, Statement, Step, instant, load_queries, together
 
 _MESSAGE = """h.message_id, h.tenant_id, h.channel, h.to_address, h.subject,
     CASE WHEN q.state = 'sending' THEN 'processing' ELSE h.status END,
@@ -30,19 +41,11 @@ queries = load_queries("pillarbox.outbound", message=_MESSAGE)
 _MOST_AT_ONCE = 500
 _MOST_PROMOTED = 1000
 _MOST_TENANTS = 64
-OPTED_OUT = "The recipient has opted out ({}); nothing was sent."
+_MOST_FRUITLESS = 16
+_TO_ADDRESS = 4
+FORGOTTEN = "The recipient was forgotten before it was sent."
 
 Held = Settlement[Parcel]
-
-
-class _Candidate(NamedTuple):
-    """A message that is ready, under our lock."""
-
-    message_id: str
-    tenant_id: str
-    channel: str
-    token: int
-    contacts: tuple[str, ...]
 
 
 class OutboundLane:
@@ -57,7 +60,8 @@ class OutboundLane:
         self._default_rate = default_rate
         self._after = ""
         self._pruned_up_to = ""
-        self._blocked_until: datetime | None = None
+        self._fruitless = 0
+        self._ready_again: datetime | None = None
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
@@ -100,7 +104,7 @@ class OutboundLane:
         await self.settle(settlements, now=now)
 
     async def next_due(self, *, now: datetime) -> datetime | None:
-        blocked = self._blocked_until
+        ready_again = self._ready_again
 
         def work() -> Step[datetime | None]:
             *found, ((ready,),) = yield from together(
@@ -108,7 +112,7 @@ class OutboundLane:
             )
             due = [instant(at) for rows in found for (at,) in rows]
             if ready is not None:
-                due.append(blocked or now)
+                due.append(ready_again or now)
             return min(due, default=None)
 
         return await self._database.read(work)
@@ -120,8 +124,9 @@ class OutboundLane:
         """Delete what ended before then in the next stretch of the history; how many, and whether there may be more."""
         work = partial(settling.prune, queries, self._pruned_up_to, before, limit)
         deleted, further = await self._database.write(work)
+        keys = await self._database.write(partial(settling.prune_keys, queries, before, limit))
         self._pruned_up_to = further or ""
-        return deleted, further is not None
+        return deleted, further is not None or keys == limit
 
     async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
         """End the leases of holders that are known to have died, without waiting; whether there were any."""
@@ -147,125 +152,115 @@ class OutboundLane:
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, expire, promote; then the most urgent of each tenant in turn."""
-        tenants = yield from self._ready_tenants(now)
-        chosen = [tenant for tenant in tenants if tenant not in room.full][: room.slots]
-        self._after = chosen[-1] if chosen and len(chosen) < len(tenants) else ""
-        self._blocked_until = None
-        if not chosen:
-            return []
-        each = -(-room.slots // len(chosen))
-        shared, capped, rows = yield from together(
-            queries.share_tenants(tenant_ids=chosen, default_rate=self._default_rate),
-            queries.hold_capped_tenants(tenant_ids=chosen, default_rate=self._default_rate),
-            queries.ready(tenant_ids=chosen, each=each),
-        )
-        candidates = [_Candidate(row[0], row[1], row[2], row[3], tuple(json.loads(row[4]))) for row in rows]
-        fitting = self._within_caps(candidates, {tenant for (tenant,) in shared}, capped, now)
-        places, _ = room.admit([candidate.tenant_id for candidate in fitting])
-        admitted = [fitting[place] for place in places]
-        if not admitted:
-            return []
-        return (yield from self._take(admitted, capped, lease, now))
+        walk = yield from self._walk(now)
+        open_to = [each for each in walk.tenants if each.tenant_id not in room.full and each.free_at <= now]
+        chosen = open_to[: room.slots]
+        self._after = where_to_go_on(walk, open_to, chosen, room.slots)
+        claimed, unsent = (yield from self._claim_for(chosen, lease, room, now)) if chosen else ([], 0)
+        self._note_when_to_look(walk, progress=bool(claimed or unsent), unseen=len(open_to) > len(chosen), now=now)
+        return claimed
 
-    def _ready_tenants(self, now: datetime) -> Step[list[str]]:
-        walk = queries.ready_tenants(after=self._after, steps=_MOST_TENANTS)
+    def _walk(self, now: datetime) -> Step[Walk]:
+        """Some tenants that have something ready, from where the last look ended, and round from the first again."""
+        after = self._after
         overdue, expired, _, found = yield from together(
             queries.overdue(now=now, limit=_MOST_AT_ONCE),
             queries.take_expired(now=now, limit=_MOST_AT_ONCE),
             queries.promote(now=now, limit=_MOST_PROMOTED),
-            walk,
+            self._ready_tenants(after, _MOST_TENANTS),
         )
-        if overdue:
-            yield from settling.rescue(queries, overdue, now)
         if expired:
             yield from settling.expire(queries, [message_id for (message_id,) in expired], now)
-        if overdue or (self._after and not found):
-            found = yield queries.ready_tenants(after="" if not found else self._after, steps=_MOST_TENANTS)
-        return [tenant for (tenant,) in found]
+        if overdue:
+            yield from settling.rescue(queries, overdue, now)
+            found = yield self._ready_tenants(after, _MOST_TENANTS)
+        left = _MOST_TENANTS - len(found)
+        whole = left > 0
+        if after and left:
+            again = yield self._ready_tenants("", left)
+            before = [row for row in again if row[0] <= after]
+            whole = len(before) < left
+            found = [*found, *before]
+        return Walk([ready_tenant(*row) for row in found], whole)
 
-    def _within_caps(
-        self, candidates: Sequence[_Candidate], shared: set[str], capped: Sequence[Row], now: datetime
-    ) -> list[_Candidate]:
-        """Those whose tenants may send now; a tenant that another node claims for is left to it."""
-        left: Counter[str] = Counter()
-        for tenant, rate, used_until in capped:
-            cap, until = Cap.of(rate), instant_or_none(used_until)
-            left[tenant] = allowance(cap, until, now)
-            if until is not None and left[tenant] == 0:
-                free = next_free(cap, until)
-                self._blocked_until = min(free, self._blocked_until or free)
-        fitting = []
-        for candidate in candidates:
-            if candidate.tenant_id in shared or left[candidate.tenant_id] > 0:
-                fitting.append(candidate)
-                left[candidate.tenant_id] -= 1
-        return fitting
+    def _ready_tenants(self, after: str, steps: int) -> Statement:
+        walk: Statement = queries.ready_tenants(after=after, steps=steps, default_rate=self._default_rate)
+        return walk
 
-    def _take(
-        self, admitted: Sequence[_Candidate], capped: Sequence[Row], lease: Lease, now: datetime
-    ) -> Step[list[Strand[Parcel]]]:
-        contacts = {(each.tenant_id, contact) for each in admitted for contact in each.contacts}
-        opted, contents = yield from together(
-            queries.opted_out(rows=sorted(contacts)),
-            queries.contents(message_ids=[each.message_id for each in admitted]),
+    def _note_when_to_look(self, walk: Walk, *, progress: bool, unseen: bool, now: datetime) -> None:
+        """When what is ready is worth another look: at once while there is progress, or tenants that were not looked at."""
+        self._fruitless = 0 if progress or walk.whole else self._fruitless + 1
+        if progress or unseen or 0 < self._fruitless < _MOST_FRUITLESS:
+            self._ready_again = None
+        else:
+            self._fruitless = 0
+            capped = [each.free_at for each in walk.tenants if each.free_at > now]
+            self._ready_again = min(capped, default=now)
+
+    def _claim_for(
+        self, chosen: Sequence[ReadyTenant], lease: Lease, room: Room, now: datetime
+    ) -> Step[tuple[list[Strand[Parcel]], int]]:
+        """What goes out for these tenants now, and how many messages ended unsent instead."""
+        names = [each.tenant_id for each in chosen]
+        shared, capped, rows = yield from together(
+            queries.share_tenants(tenant_ids=names, default_rate=self._default_rate),
+            queries.hold_capped_tenants(tenant_ids=names, default_rate=self._default_rate),
+            queries.ready(tenant_ids=names, each=-(-room.slots // len(chosen))),
         )
-        refused = _refused(admitted, opted)
-        if refused:
-            yield from settling.cancel(queries, refused, now)
+        candidates = in_turns([candidate(*row) for row in rows], names)
+        unsent = overtaken(candidates, {each.tenant_id for each in chosen if not each.known}, now)
+        sendable = [each for each in candidates if each.message_id not in unsent]
+        fitting = within_caps(sendable, {tenant for (tenant,) in shared}, capped, now)
+        places, _ = room.admit([each.tenant_id for each in fitting])
+        admitted = [fitting[place] for place in places]
+        contents, refused = (yield from _read(admitted)) if admitted else ({}, {})
+        unsent |= refused
+        if unsent:
+            yield from settling.close(queries, unsent, now)
         going = [each for each in admitted if each.message_id not in refused]
-        if not going:
-            return []
-        take = queries.take(
-            message_ids=[each.message_id for each in going],
-            now=now,
-            lease_until=now + lease.length,
-            holder=lease.holder,
-        )
-        (taken, *_) = yield from together(take, *_counted(going, capped, now))
-        by_id = {row[0]: row for row in contents}
-        contacts_of = {each.message_id: each.contacts for each in going}
-        return [
-            _strand(by_id[message_id], token, attempt, last_attempt, contacts_of[message_id], now)
-            for message_id, token, attempt, last_attempt in taken
-        ]
+        claimed = (yield from _take(going, contents, capped, lease, now)) if going else []
+        return claimed, len(unsent)
 
 
-def _strand(
-    row: Row, token: int, attempt: int, last_attempt: int, contacts: tuple[str, ...], now: datetime
-) -> Strand[Parcel]:
+def _read(admitted: Sequence[Candidate]) -> Step[tuple[dict[str, Row], dict[str, Ending]]]:
+    """What each message says, and which of them nobody wants to have or nobody may read any more."""
+    contacts = {(each.tenant_id, contact) for each in admitted for contact in each.contacts}
+    opted, rows = yield from together(
+        queries.opted_out(rows=sorted(contacts)),
+        queries.contents(message_ids=[each.message_id for each in admitted]),
+    )
+    contents = {row[0]: row for row in rows if row[_TO_ADDRESS] is not None}
+    refused = opted_out_among(admitted, opted)
+    refused |= {each.message_id: Ending("canceled", FORGOTTEN) for each in admitted if each.message_id not in contents}
+    return contents, refused
+
+
+def _take(
+    going: Sequence[Candidate], contents: dict[str, Row], capped: Sequence[Row], lease: Lease, now: datetime
+) -> Step[list[Strand[Parcel]]]:
+    take = queries.take(
+        message_ids=[each.message_id for each in going],
+        now=now,
+        lease_until=now + lease.length,
+        holder=lease.holder,
+    )
+    spent = counted(going, capped, now)
+    (taken, *_) = yield from together(take, *([queries.count_sends(rows=spent)] if spent else []))
+    marks = {row[0]: row for row in taken}
+    return [_strand(contents[each.message_id], marks[each.message_id], each.contacts, now) for each in going]
+
+
+def _strand(row: Row, mark: Row, contacts: tuple[str, ...], now: datetime) -> Strand[Parcel]:
+    _, token, attempt, last_attempt = mark
     parcel = parcel_from(row, attempt=attempt, last_attempt=last_attempt, claimed_at=now, contacts=contacts)
     return Strand(parcel.id, parcel.tenant_id, token, (parcel,))
 
 
-def _refused(admitted: Sequence[_Candidate], opted: Sequence[Row]) -> dict[str, str]:
-    """Which messages would go to someone who does not want them, and the error that says so."""
-    by_contact: dict[tuple[str, str], set[str]] = {}
-    for tenant_id, contact, channel, _ in opted:
-        by_contact.setdefault((tenant_id, contact), set()).add(channel)
-    refused = {}
-    for each in admitted:
-        channels = {channel for contact in each.contacts for channel in by_contact.get((each.tenant_id, contact), ())}
-        if found := channels & {each.channel, "all"}:
-            refused[each.message_id] = OPTED_OUT.format(sorted(found)[0])
-    return refused
-
-
-def _counted(going: Sequence[_Candidate], capped: Sequence[Row], now: datetime) -> list[Statement]:
-    """The statement that counts these sends against their tenants' caps, if any have one."""
-    sends = Counter(each.tenant_id for each in going)
-    rows = [
-        (tenant, used(Cap.of(rate), instant_or_none(until), now, sends[tenant]))
-        for tenant, rate, until in capped
-        if sends[tenant]
-    ]
-    return [queries.count_sends(rows=rows)] if rows else []
-
-
-def _bare_strand(message_id: str, tenant_id: str, token: int) -> Strand[Parcel]:
+def _bare_strand(message_id: str, tenant_id: str, token: int, attempt: int, last_attempt: int) -> Strand[Parcel]:
     """A strand that is only to be given back: what it says does not matter."""
     nothing = ("",) * 2
     row = (message_id, tenant_id, "email", "transactional", "", None, None, None, "{}", None, None, None)
-    return _strand((*row, datetime.min.isoformat(), *nothing), token, 1, 1, (), datetime.min)
+    return _strand((*row, EVER.isoformat(), *nothing), (message_id, token, attempt, last_attempt), (), EVER)
 
 
 def _names(strands: Sequence[Strand[Parcel]]) -> list[tuple[str, int]]:

@@ -15,7 +15,8 @@ INSERT INTO tenants (tenant_id, name, providers, settings, rate_per_minute, crea
 VALUES (:tenant_id, :name, :providers, :settings, :rate_per_minute, :now, :now)
 ON CONFLICT (tenant_id) DO UPDATE SET
     name = excluded.name, providers = excluded.providers, settings = excluded.settings,
-    rate_per_minute = excluded.rate_per_minute, rate_until = NULL, updated_at = excluded.updated_at
+    rate_per_minute = excluded.rate_per_minute, updated_at = excluded.updated_at,
+    rate_until = CASE WHEN tenants.rate_per_minute IS NOT DISTINCT FROM excluded.rate_per_minute THEN tenants.rate_until END
 
 -- name: waits_for_tenant
 SELECT message_id FROM message_queue WHERE tenant_id = :tenant_id LIMIT 1
@@ -94,7 +95,8 @@ WITH RECURSIVE walk(tenant_id, steps) AS (
     SELECT (SELECT min(q.tenant_id) FROM message_queue q WHERE q.state = 'ready' AND q.tenant_id > walk.tenant_id), walk.steps + 1
     FROM walk WHERE walk.tenant_id IS NOT NULL AND walk.steps < :steps
 )
-SELECT tenant_id FROM walk WHERE tenant_id IS NOT NULL
+SELECT walk.tenant_id, t.tenant_id, COALESCE(t.rate_per_minute, :default_rate), t.rate_until
+FROM walk LEFT JOIN tenants t ON t.tenant_id = walk.tenant_id WHERE walk.tenant_id IS NOT NULL ORDER BY walk.tenant_id
 
 -- name: share_tenants
 -- Those without a cap: any number of nodes may claim for them at once, but no opt-out comes in between.
@@ -114,14 +116,14 @@ WHERE tenants.tenant_id = rows.tenant_id
 
 -- name: ready postgres
 -- The most urgent of each tenant: priority, due time, age; on idx_message_queue_ready.
-SELECT q.message_id, q.tenant_id, q.channel, q.token, q.contacts FROM unnest(:tenant_ids::text[]) AS chosen(tenant_id) CROSS JOIN LATERAL (
-    SELECT m.message_id, m.tenant_id, m.channel, m.token, m.contacts, m.priority, m.next_attempt_at FROM message_queue m
+SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM unnest(:tenant_ids::text[]) AS chosen(tenant_id) CROSS JOIN LATERAL (
+    SELECT m.message_id, m.tenant_id, m.channel, m.contacts, m.expires_at, m.priority, m.next_attempt_at FROM message_queue m
     WHERE m.tenant_id = chosen.tenant_id AND m.state = 'ready'
     ORDER BY m.priority, m.next_attempt_at, m.message_id LIMIT :each :skip_locked(m)) q
 ORDER BY q.tenant_id, q.priority, q.next_attempt_at, q.message_id
 
 -- name: ready sqlite
-SELECT q.message_id, q.tenant_id, q.channel, q.token, q.contacts FROM json_each(:tenant_ids) chosen JOIN message_queue q ON q.message_id IN (
+SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM json_each(:tenant_ids) chosen JOIN message_queue q ON q.message_id IN (
     SELECT m.message_id FROM message_queue m WHERE m.tenant_id = chosen.value AND m.state = 'ready'
     ORDER BY m.priority, m.next_attempt_at, m.message_id LIMIT :each)
 ORDER BY q.tenant_id, q.priority, q.next_attempt_at, q.message_id
@@ -142,7 +144,7 @@ FROM message_history h JOIN tenants t ON t.tenant_id = h.tenant_id
 WHERE h.message_id :in(message_ids text)
 
 -- name: held_by
-SELECT message_id, tenant_id, token FROM message_queue WHERE lease_until IS NOT NULL AND holder = :holder
+SELECT message_id, tenant_id, token, attempt_count, last_attempt FROM message_queue WHERE lease_until IS NOT NULL AND holder = :holder
 
 -- name: renew
 UPDATE message_queue SET lease_until = :lease_until
@@ -167,9 +169,12 @@ WHERE q.lease_until IS NOT NULL ORDER BY q.message_id :lock(q)
 DELETE FROM message_queue WHERE message_id :in(message_ids text)
 
 -- name: reschedule
+-- What is given back at once keeps its place.
 UPDATE message_queue
 SET state = CASE WHEN rows.next_attempt_at <= :now THEN 'ready' ELSE 'scheduled' END,
-    next_attempt_at = rows.next_attempt_at, attempt_count = message_queue.attempt_count - rows.given_back,
+    next_attempt_at = CASE WHEN rows.given_back = 1 AND rows.next_attempt_at <= :now THEN message_queue.next_attempt_at
+        ELSE rows.next_attempt_at END,
+    attempt_count = message_queue.attempt_count - rows.given_back,
     last_attempt = rows.last_attempt, claimed_at = NULL, lease_until = NULL, holder = NULL
 FROM :rows(message_id text, next_attempt_at instant, given_back bigint, last_attempt bigint)
 WHERE message_queue.message_id = rows.message_id
@@ -202,6 +207,14 @@ SELECT rows.opt_out_id, rows.tenant_id, rows.contact, rows.channel, rows.address
 FROM :rows(opt_out_id text, tenant_id text, contact text, channel text, address text, reason text) WHERE true
 ON CONFLICT (tenant_id, contact, channel) DO NOTHING
 RETURNING opt_out_id
+
+-- name: opt_out_recipients
+-- Their addresses as the history has them: of whom was forgotten meanwhile it has none.
+INSERT INTO message_opt_out (opt_out_id, tenant_id, contact, channel, address, reason, created_at)
+SELECT rows.opt_out_id, h.tenant_id, rows.contact, h.channel, h.to_address, rows.reason, :now
+FROM :rows(opt_out_id text, message_id text, contact text, reason text)
+JOIN message_history h ON h.message_id = rows.message_id WHERE true
+ON CONFLICT (tenant_id, contact, channel) DO NOTHING
 
 -- name: opt_out_of
 SELECT opt_out_id, address, channel, reason, created_at FROM message_opt_out
@@ -249,6 +262,9 @@ DELETE FROM message_history WHERE message_id :in(message_ids text) AND status NO
 
 -- name: prune_attempts
 DELETE FROM message_attempt WHERE message_id :in(message_ids text)
+
+-- name: prune_copies
+DELETE FROM message_copy WHERE message_id :in(message_ids text)
 
 -- name: prune_events
 DELETE FROM message_event WHERE message_id :in(message_ids text)
@@ -330,9 +346,12 @@ SET status = 'pending', next_attempt_at = :now, failed_at = NULL, error_message 
 WHERE message_id = :message_id
 
 -- name: insert_again
+-- Its tokens begin far above those of its life before: a report that comes late from there stays late.
 INSERT INTO message_queue
-    (message_id, tenant_id, channel, state, priority, next_attempt_at, attempt_count, last_attempt, contacts)
-VALUES (:message_id, :tenant_id, :channel, 'ready', :priority, :now, :attempt_count, :last_attempt, :contacts)
+    (message_id, tenant_id, channel, state, priority, next_attempt_at, attempt_count, last_attempt, contacts, token)
+SELECT :message_id, :tenant_id, :channel, 'ready', :priority, :now, :attempt_count, :last_attempt, :contacts,
+    count(*) * 4294967296
+FROM message_event WHERE message_id = :message_id AND type = 'retried'
 
 -- name: messages_of_contact
 SELECT message_id FROM message_history WHERE tenant_id = :tenant_id AND contact = :contact

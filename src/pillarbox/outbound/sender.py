@@ -68,7 +68,12 @@ class Sender:
             return Skipped("", at=self._clock.now())
         try:
             with attempt_span(parcel.trace, parcel.id, parcel.channel, provider.name, parcel.attempt_count) as span:
-                outcome = await self._attempt(parcel, provider, config)
+                try:
+                    outcome = await self._attempt(parcel, provider, config)
+                except Exception as error:
+                    # Named and not quoted: whatever it says may be what was to be sent, to whom, or with which secret.
+                    verdict = Verdict(judgement="unknown", error=f"The attempt failed with {type(error).__name__}.")
+                    outcome = self._again(parcel, verdict, provider)
                 span.ended(type(outcome).__name__)
                 return outcome
         finally:

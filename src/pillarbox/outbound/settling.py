@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import uuid_utils
 
@@ -16,9 +16,17 @@ from pillarbox.text import printable
 STRETCH = 1000
 _LONGEST_ERROR = 1000
 WENT_AWAY = "The process that was sending it went away; nobody knows whether it was sent."
+UNSUBSCRIBED = "The provider says that the recipient has unsubscribed."
 EXPIRED = "It expired before it could be sent."
 
 Held = Settlement[Parcel]
+
+
+class Ending(NamedTuple):
+    """How a message ends that is not sent, and why."""
+
+    status: str
+    reason: str
 
 
 def settle(queries: Any, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
@@ -49,16 +57,7 @@ def _statements(queries: Any, kept: Sequence[Held], now: datetime) -> list[Any]:
             ended.append(parcel.id)
         history.append(_history(parcel, outcome, report, now, tries_again=parcel.attempt_count < last))
         if report.opt_out and parcel.contacts:
-            reason = "The provider says that the recipient has unsubscribed."
-            new = (
-                str(uuid_utils.uuid7()),
-                parcel.tenant_id,
-                parcel.contacts[0],
-                parcel.channel,
-                parcel.to_address,
-                reason,
-            )
-            opt_outs.append(new)
+            opt_outs.append((str(uuid_utils.uuid7()), parcel.id, parcel.contacts[0], UNSUBSCRIBED))
     statements = []
     if ended:
         statements.append(queries.remove(message_ids=ended))
@@ -68,7 +67,7 @@ def _statements(queries: Any, kept: Sequence[Held], now: datetime) -> list[Any]:
         statements.append(queries.insert_attempts(rows=attempts, now=now))
         statements.append(queries.settle_history(rows=history, now=now))
     if opt_outs:
-        statements.append(queries.opt_out(rows=opt_outs, now=now))
+        statements.append(queries.opt_out_recipients(rows=opt_outs, now=now))
     return statements
 
 
@@ -100,7 +99,7 @@ def _history(
                 parcel.id,
                 "retrying",
                 common[0],
-                outcome.at,
+                outcome.at or now,
                 common[1],
                 None,
                 None,
@@ -137,23 +136,27 @@ def rescue(queries: Any, overdue: Sequence[Row], now: datetime) -> Step[None]:
 
 def expire(queries: Any, message_ids: Sequence[str], now: datetime) -> Step[None]:
     """Close what nobody wants any more; it has left the queue already."""
-    yield from _end(queries, dict.fromkeys(message_ids, ("expired", EXPIRED)), now)
+    yield from together(*_endings(queries, dict.fromkeys(message_ids, Ending("expired", EXPIRED)), now))
 
 
 def cancel(queries: Any, reasons: Mapping[str, str], now: datetime) -> Step[None]:
     """Take messages out of the queue, unsent."""
-    yield queries.remove(message_ids=list(reasons))
-    yield from _end(queries, {message_id: ("canceled", reason) for message_id, reason in reasons.items()}, now)
+    yield from close(queries, {message_id: Ending("canceled", reason) for message_id, reason in reasons.items()}, now)
 
 
-def _end(queries: Any, endings: Mapping[str, tuple[str, str]], now: datetime) -> Step[None]:
-    yield from together(
+def close(queries: Any, endings: Mapping[str, Ending], now: datetime) -> Step[None]:
+    """The same, each with its own ending."""
+    yield from together(queries.remove(message_ids=list(endings)), *_endings(queries, endings, now))
+
+
+def _endings(queries: Any, endings: Mapping[str, Ending], now: datetime) -> list[Any]:
+    return [
         queries.end_history(rows=[(message_id, *ending) for message_id, ending in endings.items()], now=now),
         queries.insert_events(
-            rows=[(message_id, str(uuid_utils.uuid7()), status, None) for message_id, (status, _) in endings.items()],
+            rows=[(message_id, str(uuid_utils.uuid7()), ending.status, None) for message_id, ending in endings.items()],
             now=now,
         ),
-    )
+    ]
 
 
 def prune(queries: Any, after: str, before: datetime, limit: int) -> Step[tuple[int, str | None]]:
@@ -161,15 +164,22 @@ def prune(queries: Any, after: str, before: datetime, limit: int) -> Step[tuple[
     rows = yield queries.oldest_messages(after=after, limit=STRETCH)
     over = [row[0] for row in rows if row[1] not in ("pending", "retrying") and instant(row[3]) < before][:limit]
     if over:
+        # One that was retried since we looked stays, with all that belongs to it.
+        over = [message_id for (message_id,) in (yield queries.prune_history(message_ids=over))]
         yield from together(
             queries.prune_attempts(message_ids=over),
             queries.prune_events(message_ids=over),
-            queries.prune_history(message_ids=over),
+            queries.prune_copies(message_ids=over),
         )
     young = len(rows) < STRETCH or instant(rows[-1][2]) >= before
     if len(over) == limit:
         return len(over), after
     return len(over), None if young else rows[-1][0]
+
+
+def prune_keys(queries: Any, before: datetime, limit: int) -> Step[int]:
+    """Forget some idempotency keys that are older than that; how many."""
+    return len((yield queries.prune_idempotency_keys(before=before, limit=limit)))
 
 
 def _storable(error: str) -> str:

@@ -35,6 +35,21 @@ class Tenants:
         self._default_rate = default_rate
         self._kept: dict[str, tuple[float, Tenant]] = {}
 
+    async def set(
+        self,
+        tenant_id: str,
+        *,
+        name: str | None = None,
+        providers: dict[str, dict[str, Any]] | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> Tenant:
+        """Make a tenant or replace what is known of it, from plain values."""
+        try:
+            chosen = msgspec.convert(settings or {}, TenantSettings)
+        except msgspec.ValidationError as error:
+            raise InvalidInput("settings", str(error)) from None
+        return (await self.put(tenant_id, NewTenant(name=name, providers=providers or {}, settings=chosen)))[0]
+
     async def put(self, tenant_id: str, new: NewTenant) -> tuple[Tenant, bool]:
         """Make a tenant or replace what is known of it; answers it, and whether it is new."""
         check_tenant_id(tenant_id)

@@ -35,9 +35,9 @@ def _query(text: str, *, answers: bool = True) -> Query:
     return Query("foreign", sqlite="", postgres=text, sets=(), answers=answers)
 
 
-_SAVEPOINT = _query("SAVEPOINT pillarbox", answers=False)()
-_GO_BACK = _query("ROLLBACK TO SAVEPOINT pillarbox", answers=False)()
-_RELEASE = _query("RELEASE SAVEPOINT pillarbox", answers=False)()
+_SAVEPOINT = _query("SAVEPOINT pillarbox_step", answers=False)()
+_GO_BACK = _query("ROLLBACK TO SAVEPOINT pillarbox_step", answers=False)()
+_RELEASE = _query("RELEASE SAVEPOINT pillarbox_step", answers=False)()
 _PATH = _query("SELECT current_setting('search_path')")()
 _SET_PATH = _query("SELECT set_config('search_path', %(path)s, true)")
 # A server started when no other did, a database of it, and a table of ours in that: a copy differs in the first.
@@ -52,6 +52,9 @@ _SCHEMAS = _query(
     "SELECT string_agg(quote_ident(name), ', ' ORDER BY place) || ', pg_temp'"
     " FROM unnest(current_schemas(false)) WITH ORDINALITY AS schemas(name, place)"
 )()
+
+_A_MOMENT = 0.2
+_PATIENCE = 5.0
 
 _turns = Turns(threading.Lock)
 _async_turns = Turns(asyncio.Lock)
@@ -141,9 +144,35 @@ async def _run(connection: Connection | AsyncConnection, work: Work[T]) -> T:
             async with connection.pipeline():
                 pass
         _require_transaction(connection)
+        return await _Conversation(connection).hold(work)
+
+
+class _Conversation:
+    """A step on an asynchronous connection; cancelled in the middle of a pipeline the driver would leave that half read."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self._given_up = False
+
+    async def hold(self, work: Work[T]) -> T:
+        """Run the work; who is cancelled meanwhile waits until the connection is in order again."""
+        speaking = asyncio.create_task(self._speak(work))
+        try:
+            return await asyncio.shield(speaking)
+        except asyncio.CancelledError:
+            self._given_up = True
+            await asyncio.wait([speaking], timeout=_A_MOMENT)
+            if not speaking.done():
+                await self._connection.cancel_safe(timeout=_PATIENCE)
+                await asyncio.wait([speaking], timeout=_PATIENCE)
+                speaking.cancel()
+            raise
+
+    async def _speak(self, work: Work[T]) -> T:
+        connection = self._connection
         try:
             async with connection.pipeline():
-                return await drive_async(work, partial(_execute_async, connection))
+                return await drive_async(work, self._execute)
         except BaseException as error:
             if not _is_lost(connection):
                 with suppress(psycopg.Error):
@@ -151,6 +180,11 @@ async def _run(connection: Connection | AsyncConnection, work: Work[T]) -> T:
                         await _execute_async(connection, (_GO_BACK, _RELEASE))
             _raise_translated(error, connection)
             raise
+
+    async def _execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        if self._given_up:
+            raise asyncio.CancelledError
+        return await _execute_async(self._connection, statements)
 
 
 def _run_blocking(connection: Connection, work: Work[T]) -> T:

@@ -26,17 +26,17 @@ def run(connection: apsw.Connection, work: Work[T], database: Database) -> T:
     _require_usable(connection, cast("SqliteDatabase", database).path)
     cursor = _plain_cursor(connection)
     with _turns.on(connection):
-        cursor.execute("SAVEPOINT pillarbox")
+        cursor.execute("SAVEPOINT pillarbox_step")
         try:
             result = drive(work, partial(execute, cursor))
         except BaseException as error:
             if connection.in_transaction:
-                cursor.execute("ROLLBACK TO pillarbox")
-                cursor.execute("RELEASE pillarbox")
+                cursor.execute("ROLLBACK TO pillarbox_step")
+                cursor.execute("RELEASE pillarbox_step")
             if isinstance(error, apsw.Error):
                 raise _translated(error, connection) from error
             raise
-        cursor.execute("RELEASE pillarbox")
+        cursor.execute("RELEASE pillarbox_step")
         return result
 
 

@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS hook_outbox (
     attempt_count BIGINT NOT NULL DEFAULT 0,
     death_count BIGINT NOT NULL DEFAULT 0,
     token BIGINT NOT NULL DEFAULT 0,
+    took_effect BIGINT NOT NULL DEFAULT 0,
     superseded_by BIGINT,
     superseded_by_type TEXT,
     last_error TEXT,

@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS hook_outbox (
     attempt_count INTEGER NOT NULL DEFAULT 0,
     death_count INTEGER NOT NULL DEFAULT 0,
     token INTEGER NOT NULL DEFAULT 0,
+    took_effect INTEGER NOT NULL DEFAULT 0,
     superseded_by INTEGER,
     superseded_by_type TEXT,
     last_error TEXT,

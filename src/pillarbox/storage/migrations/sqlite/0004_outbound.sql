@@ -83,6 +83,8 @@ CREATE TABLE IF NOT EXISTS message_copy (
     PRIMARY KEY (tenant_id, contact, message_id)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX IF NOT EXISTS idx_message_copy_message ON message_copy (message_id);
+
 CREATE TABLE IF NOT EXISTS message_attempt (
     message_id TEXT NOT NULL,
     attempt INTEGER NOT NULL,
