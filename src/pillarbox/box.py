@@ -50,7 +50,13 @@ class Pillarbox:
     """Durable two-way messaging on one database: open it, use its pipes, and let it run."""
 
     def __init__(
-        self, database: Database, settings: Settings, *, node: str, sealer: Sealer, spool_dir: str | None = None
+        self,
+        database: Database,
+        settings: Settings,
+        *,
+        node: str,
+        sealer: Sealer | None = None,
+        spool_dir: str | None = None,
     ) -> None:
         self.database = database
         self.settings = settings
@@ -81,7 +87,7 @@ class Pillarbox:
             database,
             policy=_outbound_policy(settings),
             providers=_providers(settings),
-            sealer=sealer,
+            sealer=sealer or open_sealer(settings.secrets.key, sqlite_file=None),
             holder=holder(node),
             metrics=self.metrics,
             random=random,

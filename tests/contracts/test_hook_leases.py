@@ -31,7 +31,9 @@ async def there(here: HookNode) -> AsyncIterator[HookNode]:
 # Leases and fencing
 
 
-async def test_a_lost_lease_costs_every_held_row_an_attempt_and_the_head_a_death(here: HookNode, there: HookNode) -> None:
+async def test_a_lost_lease_costs_every_held_row_an_attempt_and_the_head_a_death(
+    here: HookNode, there: HookNode
+) -> None:
     await here.node.open("s")
     ids = await here.post_all("s", PROMPT, STOP, PROMPT)
     stale = await here.claim_one()
