@@ -83,20 +83,8 @@ class Pillarbox:
             random=random,
             confirm=self.inbound.confirming,
         )
-        self.outbound = Outbound(
-            database,
-            policy=_outbound_policy(settings),
-            providers=_providers(settings),
-            sealer=sealer or open_sealer(settings.secrets.key, sqlite_file=None),
-            holder=holder(node),
-            metrics=self.metrics,
-            random=random,
-        )
+        self.outbound = self._open_outbound(sealer, random)
         self.tenants = self.outbound.tenants
-        try:
-            self.outbound.check_policy()
-        except InvalidInput as fault:
-            raise SettingsError(str(fault)) from fault
         self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
         self.inbox = Inbox(
             self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
@@ -188,6 +176,23 @@ class Pillarbox:
     async def inbox_status(self) -> InboxStatus:
         """How many keys the inbox knows."""
         return await self._inbox_store.status()
+
+    def _open_outbound(self, sealer: Sealer | None, random: Random) -> Outbound:
+        settings = self.settings
+        outbound = Outbound(
+            self.database,
+            policy=_outbound_policy(settings),
+            providers=_providers(settings),
+            sealer=sealer or open_sealer(settings.secrets.key, sqlite_file=None),
+            holder=holder(self.node),
+            metrics=self.metrics,
+            random=random,
+        )
+        try:
+            outbound.check_policy()
+        except InvalidInput as fault:
+            raise SettingsError(str(fault)) from fault
+        return outbound
 
     @property
     def _drains(self) -> Sequence[Drain[Any]]:

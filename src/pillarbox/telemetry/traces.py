@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-try:
-    from opentelemetry import trace
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-except ImportError:
-    trace = None  # type: ignore[assignment]
+_INSTALLED = find_spec("opentelemetry") is not None
 
 
 class AttemptSpan:
@@ -30,8 +27,10 @@ class AttemptSpan:
 
 def current_trace() -> str | None:
     """The trace that the caller is in, to be carried along."""
-    if trace is None:
+    if not _INSTALLED:
         return None
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)
     return carrier.get("traceparent")
@@ -42,9 +41,12 @@ def attempt_span(
     parent: str | None, message_id: str, channel: str, provider: str, attempt: int
 ) -> Iterator[AttemptSpan]:
     """A span around one attempt; its attributes hold ids and kinds, never what is sent or to whom."""
-    if trace is None:
+    if not _INSTALLED:
         yield AttemptSpan()
         return
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
     context: Any = TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None
     attributes: dict[str, str | int] = {
         "pillarbox.message_id": message_id,
