@@ -10,7 +10,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import hooks, inbound, inbox
+import uvloop
+
+from bench import hooks, inbound, inbox, outbound
 from bench.report import Report
 from bench.servers import STORES, databases
 
@@ -27,6 +29,7 @@ SUITES = {
     "hooks": Suite(hooks.run, ("sqlite", "postgres")),
     "inbound": Suite(inbound.run, ("sqlite", "postgres")),
     "inbox": Suite(inbox.run, STORES),
+    "outbound": Suite(outbound.run, ("sqlite", "postgres")),
 }
 
 
@@ -47,7 +50,9 @@ def main() -> None:
             for name, suite in suites.items():
                 if database.name in suite.stores:
                     print(f"{name} on {database.name} ...", file=sys.stderr, flush=True)
-                    asyncio.run(suite.run(database, report, scale=0.1 if options.quick else 1.0))
+                    # The loop that our own processes run on.
+                    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                        runner.run(suite.run(database, report, scale=0.1 if options.quick else 1.0))
     report.show()
     if options.out:
         report.write(options.out)

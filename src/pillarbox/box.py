@@ -32,12 +32,15 @@ from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
 from pillarbox.settings.tree import OutboundChannel
 from pillarbox.storage import Database
+from pillarbox.storage.backup import back_up
 from pillarbox.storage.checkup import Finding, checkup, require_schema
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
+from pillarbox.storage.restore import Plan, plan_restore, restore
 from pillarbox.telemetry import Metrics, brief, logger
 
-__all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "open_database", "sqlite_path"]
+__all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "Plan", "back_up", "open_database"]
+__all__ += ["plan_restore", "restore", "sqlite_path"]
 
 log = logger(__name__)
 
@@ -230,7 +233,12 @@ async def open_database(url: str, settings: Settings) -> Database:
     if (path := sqlite_path(url)) is not None:
         from pillarbox.storage.sqlite import SqliteDatabase
 
-        return await asyncio.to_thread(SqliteDatabase, path, busy_timeout=numbers.busy_timeout_seconds)
+        return await asyncio.to_thread(
+            SqliteDatabase,
+            path,
+            busy_timeout=numbers.busy_timeout_seconds,
+            reserve_bytes=numbers.reserve_bytes,
+        )
     if scheme in ("postgresql", "postgres", "cockroachdb"):
         from pillarbox.storage.postgres import PostgresDatabase
 
@@ -240,6 +248,7 @@ async def open_database(url: str, settings: Settings) -> Database:
             pool_size=numbers.pool_size,
             busy_timeout=numbers.busy_timeout_seconds,
             statement_timeout=numbers.statement_timeout_seconds,
+            allow_unsafe=numbers.allow_unsafe,
         )
     raise InvalidInput("database", "must be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://...")
 

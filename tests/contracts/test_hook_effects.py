@@ -77,6 +77,7 @@ async def test_what_an_event_does_not_mention_stays(here: HookNode) -> None:
         last_user_input="hello",
         last_user_input_at=times[0],
         last_turn_completed_at=times[3],
+        last_summary=None,
         last_notification="may I?",
         last_error="E1",
         transcript_path="/t.jsonl",

@@ -342,6 +342,8 @@ async def test_filters_for_channel_recipient_and_tag(node: OutboundNode) -> None
     assert await found(tag="x") == []
     assert await found(tag="q") == []
     assert await found(tag=",") == []
+    assert await found(tag=", ") == []
+    assert await found(tag=",\n") == []
     assert await found(tag="a", channel="sms") == []
 
 

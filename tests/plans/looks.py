@@ -83,7 +83,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _sqlite_indexes(details: list[str]) -> Iterator[str]:
     for detail in details:
-        if "USING INTEGER PRIMARY KEY" in detail:
+        if "PRIMARY KEY" in detail:
             yield "primary key"
         elif "INDEX " in detail:
             yield detail.split("INDEX ")[1].split(" ")[0]

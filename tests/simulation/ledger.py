@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pillarbox.clock import Clock
 from pillarbox.engine import Backoff, Delivered, Pace, Retry, Room, Settlement, Strand
+from tests.simulation.chronicle import Chronicle, Fault
 
 if TYPE_CHECKING:
     from tests.simulation.table import Parcel, Table
@@ -36,45 +36,22 @@ class Delivery:
     done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    at: float
-    node: str
-    kind: str
-    lasts: float
-
-
-@dataclass(slots=True)
-class Ledger:
+@dataclass(slots=True, kw_only=True)
+class Ledger(Chronicle):
     """The checker: it sees the store from inside and the targets from outside, and believes neither."""
 
-    clock: Clock
     backoff: Backoff
     pace: Pace
     latency: float
     late: float | None
     rings_lost: bool
     table: Table = field(init=False)
-    problems: list[str] = field(default_factory=list)
-    trace: list[str] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
     claims: dict[tuple[str, int], Claim] = field(default_factory=dict)
     deliveries: dict[tuple[str, int, int], Delivery] = field(default_factory=dict)
     closings: dict[str, float] = field(default_factory=dict)
     told: dict[tuple[str, str], float] = field(default_factory=dict)
     counts: Counter[tuple[str, int]] = field(default_factory=Counter)
     rescues: dict[tuple[str, int], float] = field(default_factory=dict)
-    ended_nodes: set[str] = field(default_factory=set)
-
-    def problem(self, text: str) -> None:
-        self.problems.append(f"{self.clock.monotonic():.3f} s: {text}")
-
-    def say(self, text: str) -> None:
-        self.trace.append(f"{self.clock.monotonic():10.3f}  {text}")
-
-    def fault(self, node: str, kind: str, *, lasts: float = 0.0) -> None:
-        self.say(f"{node} fault: {kind}")
-        self.faults.append(Fault(self.clock.monotonic(), node, kind, lasts))
 
     def claimed(self, key: str, token: int, node: str, *, due: datetime, now: datetime) -> None:
         self.say(f"{node} claims {key} token {token}")
@@ -100,9 +77,6 @@ class Ledger:
         ]
         if began and max(began) + self.pace.timeout < self.clock.monotonic() - 0.001:
             self.problem(f"{strand.key} token {strand.token} was renewed past its deadline")
-
-    def disturbed(self, node: str) -> bool:
-        return any(fault.node == node for fault in self.faults)
 
     def counted(self, key: str, seq: int, change: int) -> None:
         self.counts[key, seq] += change

@@ -1,8 +1,7 @@
 """One process of the world: the real drain, on a store and with targets that misbehave by the seed."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -26,20 +25,11 @@ from pillarbox.engine import (
 )
 from pillarbox.errors import Unavailable
 from tests.simulation.ledger import Delivery, Ledger
-from tests.simulation.loop import THREAD, LoopClock, VirtualLoop, owned
+from tests.simulation.loop import LoopClock, VirtualLoop, owned
+from tests.simulation.process import Process, Rates, Surroundings
 from tests.simulation.table import Parcel, Table
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """How often something goes wrong, as shares of all calls."""
-
-    store: float = 0.0
-    odd: float = 0.0
-    target: float = 0.0
-    wedge: float = 0.0
 
 
 @dataclass(slots=True)
@@ -139,107 +129,25 @@ def _answer(answer: asyncio.Future[T], verb: Callable[[], T]) -> None:
         answer.set_result(result)
 
 
-class Node:
-    """A process with one drain; it can be stopped, cancelled, wedged, suspended and killed."""
+class Node(Process[Parcel]):
+    """A process that drains the table of the world."""
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world
-        self._poked = Bell()
-        self.name = name
-        self.bell = Bell()
         self.lane = StoreLane(world, name)
-        self.drain = world.drain(
+        bell = Bell()
+        drain = world.drain(
             self.lane,
             self._deliver,
             policy=Policy(world.backoff),
             lease=Lease(name, timedelta(seconds=world.lease)),
             pace=world.pace,
             clock=LoopClock(world.loop),
-            bell=self.bell,
+            bell=bell,
             random=world.random,
         )
-        self.running: asyncio.Task[None] | None = None
-        self.grace = 0.0
-
-    def start(self, *, grace: float) -> None:
-        self._world.ledger.say(f"{self.name} starts")
-        self.grace = grace
-        work = self.drain.run(grace=grace, renewing=self._renewing)
-        self.running = self._world.loop.create_task(work, context=owned(self.name))
-
-    def heard(self) -> None:
-        """Another process wrote something."""
-        self.bell.ring()
-        self._poked.ring()
-
-    async def stop(self) -> None:
-        await self._end("stops", self.drain.stop, within=self.grace)
-
-    async def cancel(self) -> None:
-        assert self.running is not None
-        await self._end("is cancelled", self.running.cancel, within=0.0)
-
-    def kill(self) -> None:
-        self._world.ledger.fault(self.name, "kill")
-        self._world.ledger.ended_nodes.add(self.name)
-        self._world.loop.stop_owner(self.name)
-        self._world.loop.stop_owner(self.name + THREAD)
-
-    def suspend(self, seconds: float) -> None:
-        """Everything of it stands still, as under SIGSTOP."""
-        self._stand_still(f"suspended for {seconds:.1f} s", seconds)
-        self._halt(self.name, seconds)
-        self._halt(self.name + THREAD, seconds)
-
-    def wedge(self, seconds: float) -> None:
-        """Its loop is blocked, but its thread goes on renewing."""
-        self._stand_still(f"wedged for {seconds:.1f} s", seconds)
-        self._halt(self.name, seconds)
-
-    def _stand_still(self, how: str, seconds: float) -> None:
-        # What it held meanwhile was not renewed, so a lease that goes on afterwards is a short one.
-        self._world.ledger.fault(self.name, how, lasts=seconds + self._world.lease)
-
-    def _halt(self, owner: str, seconds: float) -> None:
-        def resume() -> None:
-            if self.name not in self._killed():
-                self._world.loop.resume_owner(owner)
-
-        self._world.loop.stop_owner(owner)
-        self._world.loop.call_later(seconds, resume, context=owned(""))
-
-    def _killed(self) -> set[str]:
-        return {fault.node for fault in self._world.ledger.faults if fault.kind == "kill"}
-
-    async def _end(self, how: str, end: Callable[[], object], *, within: float) -> None:
-        ledger, began = self._world.ledger, self._world.loop.time()
-        ledger.say(f"{self.name} {how}")
-        ledger.ended_nodes.add(self.name)
-        assert self.running is not None
-        end()
-        await asyncio.wait([self.running])
-        ledger.say(f"{self.name} has ended")
-        if ledger.disturbed(self.name):
-            return
-        if left := self._world.table.held_by(self.name):
-            ledger.problem(f"{self.name} has ended and still holds {left}")
-        if (took := self._world.loop.time() - began) > within + 12 * self._world.latency + 0.1:
-            ledger.problem(f"{self.name} took {took:.3f} s to end")
-
-    @contextmanager
-    def _renewing(self) -> Iterator[None]:
-        thread = self._world.loop.create_task(self._renew_on(), context=owned(self.name + THREAD))
-        try:
-            yield
-        finally:
-            thread.cancel()
-
-    async def _renew_on(self) -> None:
-        while True:
-            await self._poked.wait(self.drain.renewal.interval)
-            self._poked.clear()
-            self.drain.renewal.tick()
-            await asyncio.sleep(self._world.latency)
+        around = Surroundings(world.loop, world.random, world.ledger, world.lease, world.latency)
+        super().__init__(around, name, drain=drain, bell=bell, still_holds=world.table.held_by)
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
         delivery = self._world.ledger.began(self.name, parcel)

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from pillarbox.engine import Drain, Settlement, Strand
-from tests.simulation.node import Rates
+from tests.simulation.process import Rates
 from tests.simulation.table import Parcel, Table
 from tests.simulation.world import Plan, play
 

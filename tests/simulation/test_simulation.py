@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.node import Rates
+from tests.simulation.process import Rates
 from tests.simulation.world import Ending, Plan, plan_from, play
 
 SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_SEEDS", "400"))

@@ -11,7 +11,8 @@ from random import Random
 from pillarbox.engine import Backoff, Drain, Pace
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import LoopClock, NothingLeft, Spinning, VirtualLoop, owned, run_virtually
-from tests.simulation.node import Node, Rates, World
+from tests.simulation.node import Node, World
+from tests.simulation.process import Rates
 from tests.simulation.table import Parcel, State, Table
 
 AN_HOUR = 3600.0

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from pillarbox import __version__
+from pillarbox.cli.backup import backup, restore
 from pillarbox.cli.dev import dev
 from pillarbox.cli.doctor import doctor
 from pillarbox.cli.failures import FAILED, INTERRUPTED, WRONG_USAGE, Failure, code_of
@@ -98,7 +99,7 @@ def cli() -> None:
 
 
 for command in (
-    *(dev, serve, worker, migrate, doctor, status, prune),
+    *(dev, serve, worker, migrate, doctor, status, prune, backup, restore),
     *(send, messages, opt_outs, forget, tenants),
     *(sessions, inbound, hooks, hook, inbox, keys),
 ):

@@ -34,6 +34,7 @@ class Change(NamedTuple):
     last_user_input: str | None = None
     last_user_input_at: datetime | None = None
     last_turn_completed_at: datetime | None = None
+    last_summary: str | None = None
     last_notification: str | None = None
     last_error: str | None = None
     transcript_path: str | None = None
@@ -48,7 +49,7 @@ def change_of(row: HookRow) -> Change:
         case "user_prompt_submit":
             change = change._replace(last_user_input=_excerpt(payload, "prompt"), last_user_input_at=at)
         case "agent_stop":
-            change = change._replace(last_turn_completed_at=at)
+            change = change._replace(last_turn_completed_at=at, last_summary=_excerpt(payload, "summary"))
         case "notification":
             change = change._replace(last_notification=_excerpt(payload, "message"))
         case "error":
@@ -75,9 +76,10 @@ def state_from(row: Row) -> AgentState:
         last_user_input=row[2],
         last_user_input_at=instant_or_none(row[3]),
         last_turn_completed_at=instant_or_none(row[4]),
-        last_notification=row[5],
-        last_error=row[6],
-        transcript_path=row[7],
+        last_summary=row[5],
+        last_notification=row[6],
+        last_error=row[7],
+        transcript_path=row[8],
     )
 
 
@@ -90,4 +92,6 @@ def text_of(payload: dict[str, Any], field: str, *, most: int) -> str | None:
 
 def _excerpt(payload: dict[str, Any], field: str) -> str | None:
     value = payload.get(field)
+    if isinstance(value, int):
+        value = str(value)
     return _UNSTORABLE.sub("\ufffd", value[:_LONGEST_EXCERPT]) if isinstance(value, str) else None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
 
 import msgspec
 
@@ -15,7 +18,7 @@ from pillarbox.posting import Poster, Unreached
 from pillarbox.telemetry import brief
 from pillarbox.text import check_name
 
-Listen = Callable[[HookEvent], object]
+Listen = Callable[[HookEvent], Any]
 ALL = "*"
 LONGEST_TYPE = 64
 
@@ -38,9 +41,7 @@ class Listeners:
     async def tell(self, event: HookEvent) -> Outcome:
         """Tell everybody once; what one of them raises is this attempt's end, and the next tells all of them again."""
         for listen in (*self._by_type.get(event.event_type, ()), *self._by_type.get(ALL, ())):
-            answer = listen(event)
-            if inspect.isawaitable(answer):
-                await answer
+            await _call(listen, _copy(event))
         return await self._forward(event) if self._forward_url else Delivered()
 
     async def close(self) -> None:
@@ -54,6 +55,21 @@ class Listeners:
                 return _judged(reply.status)
         except Unreached as trouble:
             return Retry(str(trouble))
+
+
+async def _call(listen: Listen, event: HookEvent) -> None:
+    """A function that is not async may block, so it gets a thread."""
+    if inspect.iscoroutinefunction(listen) or inspect.iscoroutinefunction(getattr(listen, "__call__", None)):  # noqa: B004
+        await listen(event)
+        return
+    answer = await asyncio.to_thread(listen, event)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+def _copy(event: HookEvent) -> HookEvent:
+    """What one listener does to its event is nobody else's."""
+    return msgspec.structs.replace(event, payload=deepcopy(event.payload))
 
 
 def judge(error: Exception) -> Outcome:

@@ -92,6 +92,7 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
     last_user_input: str | None
     last_user_input_at: datetime | None
     last_turn_completed_at: datetime | None
+    last_summary: str | None
     last_notification: str | None
     last_error: str | None
     transcript_path: str | None

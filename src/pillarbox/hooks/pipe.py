@@ -197,7 +197,7 @@ class Hooks:
         self._database.ring()
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Stored | Exception]:
-        return await self._database.write(partial(strands.enqueue, items, now=self._clock.now()))
+        return await self._database.write_new(partial(strands.enqueue, items, now=self._clock.now()))
 
     async def _deliver(self, row: HookRow) -> Outcome:
         if row.payload is None:

@@ -150,10 +150,10 @@ WHERE hook_strand.session_id = rows.session_id
 -- name: advance_agents
 -- What the events said; what they did not mention stays.
 INSERT INTO agent_state (session_id, turn, last_activity, last_user_input, last_user_input_at, last_turn_completed_at,
-    last_notification, last_error, transcript_path)
+    last_summary, last_notification, last_error, transcript_path)
 SELECT rows.session_id, rows.turn, rows.last_activity, rows.last_user_input, rows.last_user_input_at,
-    rows.last_turn_completed_at, rows.last_notification, rows.last_error, rows.transcript_path
-FROM :rows(session_id text, turn text, last_activity instant, last_user_input text, last_user_input_at instant, last_turn_completed_at instant, last_notification text, last_error text, transcript_path text)
+    rows.last_turn_completed_at, rows.last_summary, rows.last_notification, rows.last_error, rows.transcript_path
+FROM :rows(session_id text, turn text, last_activity instant, last_user_input text, last_user_input_at instant, last_turn_completed_at instant, last_summary text, last_notification text, last_error text, transcript_path text)
 WHERE true
 ON CONFLICT (session_id) DO UPDATE SET
     turn = COALESCE(excluded.turn, agent_state.turn),
@@ -162,13 +162,14 @@ ON CONFLICT (session_id) DO UPDATE SET
     last_user_input = COALESCE(excluded.last_user_input, agent_state.last_user_input),
     last_user_input_at = COALESCE(excluded.last_user_input_at, agent_state.last_user_input_at),
     last_turn_completed_at = COALESCE(excluded.last_turn_completed_at, agent_state.last_turn_completed_at),
+    last_summary = COALESCE(excluded.last_summary, agent_state.last_summary),
     last_notification = COALESCE(excluded.last_notification, agent_state.last_notification),
     last_error = COALESCE(excluded.last_error, agent_state.last_error),
     transcript_path = COALESCE(excluded.transcript_path, agent_state.transcript_path)
 
 -- name: agent_state
-SELECT turn, last_activity, last_user_input, last_user_input_at, last_turn_completed_at, last_notification, last_error,
-    transcript_path
+SELECT turn, last_activity, last_user_input, last_user_input_at, last_turn_completed_at, last_summary,
+    last_notification, last_error, transcript_path
 FROM agent_state WHERE session_id = :session_id
 
 -- name: earliest_due
@@ -261,4 +262,5 @@ SELECT id, delivered_at FROM hook_outbox
 WHERE status = 'delivered' AND delivered_at >= :since ORDER BY delivered_at, id LIMIT :limit
 
 -- name: delivered
-SELECT id, session_id, event_type, payload, attempt_count FROM hook_outbox WHERE id :in(ids bigint)
+SELECT id, session_id, event_type, payload, attempt_count, delivered_at, seq FROM hook_outbox WHERE id :in(ids bigint)
+ORDER BY delivered_at, seq, id

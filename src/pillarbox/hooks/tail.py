@@ -78,9 +78,6 @@ def _delivered_at(row_id: int) -> Step[datetime | None]:
 
 
 def _read(ids: list[int]) -> Step[list[HookEvent]]:
-    rows = {row[0]: row for row in (yield queries.delivered(ids=ids))}
-    return [
-        HookEvent(row[0], row[1], row[2], read_payload(row[3]) or {}, row[4])
-        for row_id in ids
-        if (row := rows.get(row_id)) is not None
-    ]
+    """In the order they were processed: those of one session that were closed together, by their `seq`."""
+    rows = yield queries.delivered(ids=ids)
+    return [HookEvent(row[0], row[1], row[2], read_payload(row[3]) or {}, row[4]) for row in rows]

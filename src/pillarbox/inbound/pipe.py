@@ -243,7 +243,7 @@ class Inbound:
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Enqueued | Exception]:
         work = partial(strands.enqueue, items, now=self._clock.now(), gate=self._policy.startup_gate)
-        return await self._database.write(work)
+        return await self._database.write_new(work)
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
         if parcel.starting:

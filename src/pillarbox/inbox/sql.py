@@ -129,7 +129,7 @@ class SqlInbox:
             statements = [_queries.begin(rows=[_begin_row(item, now) for item in set_], now=now) for set_ in rounds]
             return (yield from together(*statements))
 
-        found = await self._database.write(work)
+        found = await self._database.write_new(work)
         answers: dict[int, Begun] = {}
         for set_, rows in zip(rounds, found, strict=True):
             by_digest = {row[0]: row for row in rows}

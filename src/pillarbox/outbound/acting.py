@@ -42,7 +42,7 @@ def retry(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
         raise NotRetryable(f"Message {message_id} was forgotten; there is nothing left to send.")
     if not (yield queries.known_tenants(tenant_ids=[tenant])):
         raise unknown_tenant(tenant)
-    copies = [copy for (copy,) in (yield queries.copies(tenant_id=tenant, message_id=message_id))]
+    copies = [copy for (copy,) in (yield queries.copies(message_id=message_id))]
     contacts = [contact, *copies]
     yield from _refuse_opted_out(tenant, channel, contacts, message_id)
     yield queries.insert_events(rows=[(message_id, new_id(), "retried", None)], now=now)
@@ -87,7 +87,7 @@ def forget(tenant_id: str, contact: str, now: datetime, *, limit: int) -> Step[i
         if waiting:
             yield from settling.cancel(queries, dict.fromkeys(waiting, FORGOTTEN), now)
         yield queries.forget_history(message_ids=message_ids, now=now)
-        yield queries.forget_copies(tenant_id=tenant_id, message_ids=message_ids)
+        yield queries.remove_copies(message_ids=message_ids)
         yield queries.forget_events(message_ids=message_ids)
     yield queries.forget_opt_outs(tenant_id=tenant_id, contact=contact)
     return len(message_ids)

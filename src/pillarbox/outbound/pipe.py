@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any
@@ -46,6 +47,8 @@ _STRAIGHTEN_EVERY = 30.0
 _BURY_EVERY = 1.0
 _FORGET_AT_ONCE = 500
 _LOOK_EVERY = 0.02
+# What the clocks of two nodes may differ by, and a send may take from its last look at the clock to its first byte.
+_MARGIN = timedelta(seconds=0.25)
 
 
 class Outbound:
@@ -276,14 +279,14 @@ class Outbound:
             return (yield queries.sending_to(tenant_id=tenant_id))
 
         while True:
-            youngest = self._clock.now() - START_WITHIN
+            youngest = self._clock.now() - START_WITHIN - _MARGIN
             rows = await self._database.read(work)
             if not any(hashed in claimed and instant(at) > youngest for claimed, at in rows):
                 return
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _enqueue_set(self, orders: Sequence[Order]) -> Sequence[Queued | Exception]:
-        return await self._database.write(partial(enqueue, orders, self._clock.now()))
+        return await self._database.write_new(partial(enqueue, orders, self._clock.now()))
 
     async def _send(self, parcel: Parcel) -> Outcome:
         with self._observer.in_flight():

@@ -155,15 +155,13 @@ WHERE message_id IN (
 RETURNING message_id, token
 
 -- name: held
-SELECT q.message_id, q.token FROM message_queue q
-JOIN :rows(message_id text, token bigint) ON q.message_id = rows.message_id AND q.token = rows.token
-WHERE q.lease_until IS NOT NULL
+SELECT q.message_id, q.token FROM :rows(message_id text, token bigint) CROSS JOIN message_queue q
+WHERE q.message_id = rows.message_id AND q.token = rows.token AND q.lease_until IS NOT NULL
 
 -- name: hold
 -- Fenced: only what is still held under the same token is settled.
-SELECT q.message_id FROM message_queue q
-JOIN :rows(message_id text, token bigint) ON q.message_id = rows.message_id AND q.token = rows.token
-WHERE q.lease_until IS NOT NULL ORDER BY q.message_id :lock(q)
+SELECT q.message_id FROM :rows(message_id text, token bigint) CROSS JOIN message_queue q
+WHERE q.message_id = rows.message_id AND q.token = rows.token AND q.lease_until IS NOT NULL ORDER BY q.message_id :lock(q)
 
 -- name: remove
 DELETE FROM message_queue WHERE message_id :in(message_ids text)
@@ -263,7 +261,7 @@ DELETE FROM message_history WHERE message_id :in(message_ids text) AND status NO
 -- name: prune_attempts
 DELETE FROM message_attempt WHERE message_id :in(message_ids text)
 
--- name: prune_copies
+-- name: remove_copies
 DELETE FROM message_copy WHERE message_id :in(message_ids text)
 
 -- name: prune_events
@@ -338,7 +336,7 @@ SELECT tenant_id, channel, status, attempt_count, max_attempts, priority, contac
 WHERE message_id = :message_id AND (:tenant_id = '' OR tenant_id = :tenant_id) :lock(message_history)
 
 -- name: copies
-SELECT contact FROM message_copy WHERE tenant_id = :tenant_id AND message_id = :message_id
+SELECT contact FROM message_copy WHERE message_id = :message_id
 
 -- name: requeue
 UPDATE message_history
@@ -363,9 +361,6 @@ UPDATE message_history
 SET to_address = NULL, contact = NULL, subject = NULL, body_text = NULL, body_html = NULL, options = '{}', sealed = NULL,
     attachments = NULL, tags = '[]', trace = NULL, updated_at = :now
 WHERE message_id :in(message_ids text)
-
--- name: forget_copies
-DELETE FROM message_copy WHERE tenant_id = :tenant_id AND message_id :in(message_ids text)
 
 -- name: forget_events
 UPDATE message_event SET detail = NULL WHERE message_id :in(message_ids text)

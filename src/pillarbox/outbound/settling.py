@@ -169,7 +169,7 @@ def prune(queries: Any, after: str, before: datetime, limit: int) -> Step[tuple[
         yield from together(
             queries.prune_attempts(message_ids=over),
             queries.prune_events(message_ids=over),
-            queries.prune_copies(message_ids=over),
+            queries.remove_copies(message_ids=over),
         )
     young = len(rows) < STRETCH or instant(rows[-1][2]) >= before
     if len(over) == limit:

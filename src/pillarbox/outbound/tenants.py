@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import datetime
@@ -34,6 +35,7 @@ class Tenants:
         self._check_provider = check_provider
         self._default_rate = default_rate
         self._kept: dict[str, tuple[float, Tenant]] = {}
+        self._asking: dict[str, asyncio.Task[Tenant]] = {}
 
     async def set(
         self,
@@ -70,7 +72,7 @@ class Tenants:
             return rows[0], not known
 
         row, is_new = await self._database.write(work)
-        self._kept.pop(tenant_id, None)
+        self._changed(tenant_id)
         return self._tenant(row), is_new
 
     async def get(self, tenant_id: str) -> Tenant:
@@ -83,14 +85,13 @@ class Tenants:
         return self._tenant(rows[0])
 
     async def recall(self, tenant_id: str) -> Tenant:
-        """The same, as it was a moment ago at the latest: every message asks."""
-        kept, moment = self._kept.get(tenant_id), self._clock.monotonic()
-        if kept is None or moment >= kept[0] + _KEPT_SECONDS:
-            kept = (moment, await self.get(tenant_id))
-            if len(self._kept) >= 10_000:
-                self._kept.clear()
-            self._kept[tenant_id] = kept
-        return kept[1]
+        """The same, as it was a moment ago at the latest: every message asks, and all that ask at once share one look."""
+        kept = self._kept.get(tenant_id)
+        if kept is not None and self._clock.monotonic() < kept[0] + _KEPT_SECONDS:
+            return kept[1]
+        if tenant_id not in self._asking:
+            self._asking[tenant_id] = asyncio.create_task(self._look(tenant_id))
+        return await asyncio.shield(self._asking[tenant_id])
 
     async def list(self, *, limit: int = 100, after: str = "") -> list[Tenant]:
         def work() -> Step[list[Row]]:
@@ -111,7 +112,26 @@ class Tenants:
             yield queries.delete_tenant(tenant_id=tenant_id)
 
         await self._database.write(work)
+        self._changed(tenant_id)
+
+    async def _look(self, tenant_id: str) -> Tenant:
+        """Read a tenant and keep it, unless it was changed meanwhile."""
+        moment = self._clock.monotonic()
+        try:
+            tenant = await self.get(tenant_id)
+        except BaseException:
+            self._changed(tenant_id)
+            raise
+        if self._asking.get(tenant_id) is asyncio.current_task():
+            del self._asking[tenant_id]
+            if len(self._kept) >= 10_000:
+                self._kept.clear()
+            self._kept[tenant_id] = (moment, tenant)
+        return tenant
+
+    def _changed(self, tenant_id: str) -> None:
         self._kept.pop(tenant_id, None)
+        self._asking.pop(tenant_id, None)
 
     def _check(self, new: NewTenant) -> None:
         if new.name is not None:

@@ -82,7 +82,7 @@ class Sessions:
         check_session(session)
         if lifecycle_status == "closed":
             raise InvalidInput("lifecycle_status", "a new session cannot be closed already.")
-        await self._database.write(lambda: self._open(session, now))
+        await self._database.write_new(lambda: self._open(session, now))
         for follower in self._followers:
             follower.after_change(session.session_id)
         return self._shown(session)

@@ -19,6 +19,7 @@ Days = Annotated[float, Meta(gt=0, le=36_600)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Name = Annotated[str, Meta(min_length=1)]
+Bytes = Annotated[int, Meta(ge=0, le=2**40)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Attempts = Annotated[int, Meta(ge=1, le=20)]
 
@@ -104,6 +105,14 @@ class Database(Section, frozen=True, kw_only=True):
     statement_timeout_seconds: Annotated[Seconds, Meta(description="How long one statement may run on PostgreSQL.")] = (
         30.0
     )
+    reserve_bytes: Annotated[
+        Bytes,
+        Meta(description="Room on an SQLite file's disk that new work may not use up, at most an eighth; 0 is none."),
+    ] = 16 * 1024 * 1024
+    allow_unsafe: Annotated[
+        bool,
+        Meta(description="Whether a PostgreSQL with fsync or full_page_writes off is used; it can lose messages."),
+    ] = False
 
 
 class Inbound(Section, frozen=True, kw_only=True):

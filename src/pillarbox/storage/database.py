@@ -60,6 +60,9 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T: ...
 
+    async def write_new(self, work: Work[T]) -> T:
+        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun."""
+
     async def read(self, work: Work[T]) -> T: ...
 
     def write_blocking(self, work: Work[T]) -> T: ...

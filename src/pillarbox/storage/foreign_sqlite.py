@@ -23,7 +23,9 @@ _turns = Turns(threading.Lock)
 
 def run(connection: apsw.Connection, work: Work[T], database: Database) -> T:
     """Run a work inside the transaction that is open on this connection."""
-    _require_usable(connection, cast("SqliteDatabase", database).path)
+    own = cast("SqliteDatabase", database)
+    _require_usable(connection, own.path)
+    own.reserve.require()
     cursor = _plain_cursor(connection)
     with _turns.on(connection):
         cursor.execute("SAVEPOINT pillarbox_step")

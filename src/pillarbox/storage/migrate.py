@@ -85,4 +85,4 @@ async def rehearse(database: Database) -> None:
     def work() -> Step[None]:
         yield _queries.rehearse()
 
-    await database.write(work)
+    await database.write_new(work)

@@ -25,6 +25,7 @@ from pillarbox.storage.driver import drive
 from pillarbox.storage.postgres_bell import PostgresBell
 from pillarbox.storage.postgres_url import PostgresAddress, connect_options, require_safe_server, session_settings
 from pillarbox.storage.postgres_watchdog import Watchdog
+from pillarbox.storage.soon import soon
 from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
 
 T = TypeVar("T")
@@ -69,7 +70,13 @@ class PostgresDatabase:
     clock: OffsetClock
 
     def __init__(
-        self, url: str, *, pool_size: int = 8, busy_timeout: float = 10.0, statement_timeout: float = 30.0
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        busy_timeout: float = 10.0,
+        statement_timeout: float = 30.0,
+        allow_unsafe: bool = False,
     ) -> None:
         self.address = PostgresAddress.parse(url)
         self._busy_timeout = busy_timeout
@@ -77,7 +84,7 @@ class PostgresDatabase:
         self._local = threading.local()
         self._options = connect_options(self.address, statement_timeout)
         self.cockroach = False
-        self._timeline = self._first_contact()
+        self._timeline = self._first_contact(allow_unsafe=allow_unsafe)
         self.clock = self._timeline.clock
         self._options = connect_options(self.address, statement_timeout, planning=not self.cockroach)
         self._pooled_settings = tuple(session_settings(statement_timeout, planning=not self.cockroach).items())
@@ -98,10 +105,10 @@ class PostgresDatabase:
         self._waiting = 0
         self._pool.open()
 
-    def _first_contact(self) -> Timeline:
+    def _first_contact(self, *, allow_unsafe: bool) -> Timeline:
         try:
             with psycopg.connect(self.address.conninfo, **self._options) as connection:
-                self.cockroach = require_safe_server(connection)
+                self.cockroach = require_safe_server(connection, allow_unsafe=allow_unsafe)
                 _create_tables(connection)
                 return Timeline(connection)
         except psycopg.OperationalError as error:
@@ -111,6 +118,10 @@ class PostgresDatabase:
 
     async def write(self, work: Work[T]) -> T:
         return await self._submit(self.write_blocking, work)
+
+    async def write_new(self, work: Work[T]) -> T:
+        # How much room the server has, only the server knows; it says DiskFull.
+        return await self.write(work)
 
     async def read(self, work: Work[T]) -> T:
         return await self._submit(self.read_blocking, work)
@@ -173,7 +184,7 @@ class PostgresDatabase:
             raise DatabaseBusy("Too much waits for the database already; try again.")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, run, work)
+            return await soon(self._threads.submit(run, work), self._busy_timeout)
         finally:
             self._waiting -= 1
 

@@ -71,15 +71,19 @@ def connect_options(address: PostgresAddress, statement_timeout: float, *, plann
     return options
 
 
-def require_safe_server(connection: psycopg.Connection[Any]) -> bool:
-    """Refuse a replica or a server that does not write to disk; answer whether this is CockroachDB."""
+def require_safe_server(connection: psycopg.Connection[Any], *, allow_unsafe: bool = False) -> bool:
+    """Refuse a replica, and a server that does not write to disk unless that is allowed; answer whether this is CockroachDB."""
     version = _one(connection, "SELECT version()")
     if version.startswith("CockroachDB"):
         return True
     if _one(connection, "SELECT pg_is_in_recovery()"):
         raise UnsafeDatabase("This PostgreSQL server is a read-only replica; use the address of the primary.")
-    if _one(connection, "SHOW fsync") == "off":
-        raise UnsafeDatabase("This PostgreSQL server runs with fsync=off and would lose messages; turn it on.")
+    for name in () if allow_unsafe else ("fsync", "full_page_writes"):
+        if _one(connection, f"SHOW {name}") == "off":
+            raise UnsafeDatabase(
+                f"This PostgreSQL server runs with {name}=off and can lose messages; "
+                "turn it on, or set database.allow_unsafe if they may be lost."
+            )
     return False
 
 

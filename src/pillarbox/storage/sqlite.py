@@ -15,6 +15,7 @@ from pillarbox.clock import Clock
 from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import Work
+from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import MEMORY, connect, read_snapshot, require_safe_library
 from pillarbox.storage.writer import Writer
 
@@ -29,19 +30,25 @@ class SqliteDatabase:
     dialect = "sqlite"
     clock: Clock
 
-    def __init__(self, path: str, *, busy_timeout: float = 10.0) -> None:
+    def __init__(self, path: str, *, busy_timeout: float = 10.0, reserve_bytes: int = 0) -> None:
         require_safe_library()
         self.path = path
         self._busy_timeout = busy_timeout
         self._closed = False
         self._rung: list[Callable[[], None]] = []
-        self._writer = Writer(partial(connect, path, busy_timeout=busy_timeout), watch=self._changed_elsewhere)
+        self.reserve = Reserve(path, 0 if path == MEMORY else reserve_bytes)
+        self._writer = Writer(
+            partial(connect, path, busy_timeout=busy_timeout), reserve=self.reserve, watch=self._changed_elsewhere
+        )
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pillarbox-read")
         self.clock = boot_clock(self)
 
     async def write(self, work: Work[T]) -> T:
         return await self._writer.submit(work, asyncio.get_running_loop())
+
+    async def write_new(self, work: Work[T]) -> T:
+        return await self._writer.submit_new(work, asyncio.get_running_loop())
 
     def write_blocking(self, work: Work[T]) -> T:
         return self._writer.submit_blocking(work)

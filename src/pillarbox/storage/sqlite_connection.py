@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 MINIMUM_VERSION = (3, 51, 3)
 MEMORY = ":memory:"
+# The index of the write-ahead log cannot grow: SQLite calls that an I/O error, and it is a full disk.
+_NO_ROOM_FOR_INDEX = apsw.SQLITE_IOERR_SHMSIZE
 
 
 def require_safe_library(version: str | None = None) -> None:
@@ -84,12 +86,17 @@ def read_snapshot(connection: apsw.Connection, work: Work[T]) -> T:
         raise translated(error) from error
 
 
+def is_full(error: Exception) -> bool:
+    """Whether an error means that the disk has no room."""
+    return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == _NO_ROOM_FOR_INDEX
+
+
 def translated(error: apsw.Error, path: str = "the database file") -> Exception:
     """What an SQLite error means to a caller; a bug of ours stays what it is."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseBusy("Another process held the database for too long; try again.")
-        case apsw.FullError():
+        case _ if is_full(error):
             return DatabaseFull("The disk is full; make room and try again.")
         case apsw.CantOpenError():
             return Unavailable(f"Cannot open {path}; check that its folder exists and may be written.")

@@ -19,15 +19,17 @@ from typing import Any, Generic, TypeVar
 
 import apsw
 
-from pillarbox.errors import Unavailable
+from pillarbox.errors import DatabaseFull, Unavailable
 from pillarbox.storage.database import Work
 from pillarbox.storage.driver import drive
-from pillarbox.storage.sqlite_connection import execute, translated
+from pillarbox.storage.reserve import Reserve
+from pillarbox.storage.sqlite_connection import execute, is_full, translated
 
 T = TypeVar("T")
 
 _MOST_TOGETHER = 256
 _GLANCE_SECONDS = 0.02
+_TIDY_MILLISECONDS = 100
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +37,7 @@ class _Job(Generic[T]):
     work: Work[T]
     future: Any
     loop: asyncio.AbstractEventLoop | None
+    new: bool = False
     result: T | None = None
     error: BaseException | None = None
 
@@ -54,8 +57,9 @@ class _TransactionGone(Exception):
 class Writer:
     """Takes works from any thread and commits them in groups."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], *, watch: Callable[[], None]) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], *, reserve: Reserve, watch: Callable[[], None]) -> None:
         self._connection = connect()
+        self._reserve = reserve
         self._watch = watch
         self._version = self._data_version()
         self._broken: Unavailable | None = None
@@ -68,6 +72,12 @@ class Writer:
     async def submit(self, work: Work[T], loop: asyncio.AbstractEventLoop) -> T:
         future: asyncio.Future[T] = loop.create_future()
         self._put(_Job(work, future, loop))
+        return await future
+
+    async def submit_new(self, work: Work[T], loop: asyncio.AbstractEventLoop) -> T:
+        """The same for new work, which is refused while the disk is nearly full."""
+        future: asyncio.Future[T] = loop.create_future()
+        self._put(_Job(work, future, loop, new=True))
         return await future
 
     def submit_blocking(self, work: Work[T]) -> T:
@@ -95,7 +105,7 @@ class Writer:
         while open_:
             jobs, open_ = self._gather()
             if jobs:
-                self._commit_together(jobs)
+                self._commit(jobs)
                 _announce(jobs)
             self._notice_others()
         self._connection.close()
@@ -112,6 +122,42 @@ class Writer:
         except queue.Empty:
             return jobs, True
         return jobs, False
+
+    def _commit(self, jobs: list[_Job[Any]]) -> None:
+        admitted = self._admitted(jobs)
+        if admitted:
+            self._commit_together(admitted)
+        marks = [job for job in admitted if not job.new and isinstance(job.error, DatabaseFull)]
+        if marks and (self._reserve.release() or self._tidy()):
+            self._commit_together(marks)
+        if self._reserve.wants_short_log():
+            self._tidy()
+
+    def _admitted(self, jobs: list[_Job[Any]]) -> list[_Job[Any]]:
+        """All of them, or without the new work that there is no room for."""
+        if not any(job.new for job in jobs) or self._reserve.allows_new_work():
+            return jobs
+        self._tidy()
+        try:
+            self._reserve.require()
+        except DatabaseFull as error:
+            for job in jobs:
+                if job.new:
+                    job.error = error
+            return [job for job in jobs if not job.new]
+        return jobs
+
+    def _tidy(self) -> bool:
+        """Bring the write-ahead log home and shorten it; False where somebody reads from it or there is no room for that."""
+        patience = int(self._connection.pragma("busy_timeout"))
+        try:
+            self._connection.set_busy_timeout(_TIDY_MILLISECONDS)
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error:
+            return False
+        finally:
+            self._connection.set_busy_timeout(patience)
+        return True
 
     def _commit_together(self, jobs: list[_Job[Any]]) -> None:
         if self._broken is not None:
@@ -143,10 +189,10 @@ class Writer:
         connection.execute("RELEASE job")
 
     def _after_failure(self, jobs: list[_Job[Any]], error: Exception) -> None:
-        if isinstance(error, apsw.IOError):
+        if isinstance(error, apsw.IOError) and not is_full(error):
             # A failed fsync may have lost pages that later ones would build on: only a restart reads what is truly there.
             self._broken = Unavailable("The disk answered with an I/O error; check it and restart.")
-        if len(jobs) > 1 and not isinstance(error, apsw.BusyError | apsw.IOError):
+        if len(jobs) > 1 and self._broken is None and not isinstance(error, apsw.BusyError):
             for job in jobs:
                 self._commit_together([job])
             return

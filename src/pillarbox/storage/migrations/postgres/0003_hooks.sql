@@ -59,6 +59,7 @@ CREATE TABLE IF NOT EXISTS agent_state (
     last_user_input TEXT,
     last_user_input_at TIMESTAMPTZ,
     last_turn_completed_at TIMESTAMPTZ,
+    last_summary TEXT,
     last_notification TEXT,
     last_error TEXT,
     transcript_path TEXT

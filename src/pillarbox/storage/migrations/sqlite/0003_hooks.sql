@@ -57,6 +57,7 @@ CREATE TABLE IF NOT EXISTS agent_state (
     last_user_input TEXT,
     last_user_input_at TEXT,
     last_turn_completed_at TEXT,
+    last_summary TEXT,
     last_notification TEXT,
     last_error TEXT,
     transcript_path TEXT

@@ -1,0 +1,211 @@
+"""Putting a backup in the place of an SQLite database that nobody uses, and saying before what that would do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pillarbox.errors import InvalidInput, NotFound, Refused, SchemaTooNew, Unavailable
+from pillarbox.storage.backup import key_file_of, require_intact, sync
+from pillarbox.storage.migrate import migrations
+from pillarbox.storage.queries import load_queries
+
+if TYPE_CHECKING:
+    import apsw
+
+_queries = load_queries("pillarbox.storage", "restore.sql")
+_PIPES = {
+    "inbound": (_queries.waiting_inbound, _queries.compare_inbound),
+    "hooks": (_queries.waiting_hooks, _queries.compare_hooks),
+    "outbound": (_queries.waiting_outbound, _queries.compare_outbound),
+}
+_BUSY_SECONDS = 1.0
+_IN_USE = "The database {} is in use; stop `pillarbox serve` and whatever else uses it, then try again."
+_PROCESSES = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits in a backup in one state of one pipe."""
+
+    pipe: str
+    state: str
+    count: int
+    oldest: str
+    newest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What restoring a backup would do.
+
+    `waiting` would be delivered. `ended_since` of it has ended in the database that is replaced, and would be delivered a
+    second time; `missing` came in after the backup. Both are None where there is no such database that can be read.
+    """
+
+    file: str
+    database: str
+    waiting: tuple[Waiting, ...]
+    ended_since: int | None
+    missing: int | None
+
+
+def plan_restore(file: str, database: str) -> Plan:
+    """Look into a backup and at what it would replace, changing neither."""
+    import apsw
+
+    if not Path(file).is_file():
+        raise NotFound(f"There is no backup at {file}; check its name.")
+    if os.path.realpath(file) == os.path.realpath(database):
+        raise InvalidInput("file", "is the database itself; name a backup of it.")
+    if (log := Path(f"{file}-wal")).exists() and log.stat().st_size:
+        raise Unavailable(
+            f"{file} has a log beside it, so that it alone is not whole; make backups with `pillarbox backup`."
+        )
+    try:
+        with _looking_into(file) as backup:
+            require_intact(backup, file)
+            _require_known(backup, file)
+            waiting = tuple(_waiting(backup))
+            ended, missing = _compare(backup, database)
+    except apsw.Error as error:
+        raise Unavailable(f"{file} is no backup of Pillarbox that can be read ({type(error).__name__}).") from error
+    return Plan(file, database, waiting, ended, missing)
+
+
+def restore(plan: Plan) -> str | None:
+    """Put the backup in the database's place; answers where the old database is kept, None where there was none.
+
+    Raises `Refused` while anybody uses the database.
+    """
+    place = Path(plan.database)
+    unfinished = place.with_name(f".{place.name}.unfinished")
+    try:
+        _copy_privately(Path(plan.file), unfinished)
+        with _alone_with(place):
+            kept = _move_aside(place) if place.exists() else None
+            os.replace(unfinished, place)
+            sync(place.parent)
+        if key_file_of(Path(plan.file)).exists():
+            _copy_privately(key_file_of(Path(plan.file)), key_file_of(place))
+    except OSError as error:
+        raise Unavailable(f"{place} cannot be replaced: {error.strerror}.") from error
+    finally:
+        with suppress(OSError):
+            os.unlink(unfinished)
+    return None if kept is None else str(kept)
+
+
+@contextmanager
+def _looking_into(file: str) -> Iterator[apsw.Connection]:
+    """A connection to a backup that writes neither to it nor beside it."""
+    import apsw
+
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"{Path(file).resolve().as_uri()}?immutable=1", flags=flags)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _require_known(backup: apsw.Connection, file: str) -> None:
+    found, known = backup.execute(_queries.version.sqlite).get, migrations("sqlite")[-1].version
+    if found > known:
+        raise SchemaTooNew(f"{file} is at schema {found} and this Pillarbox knows {known}; install a newer one.")
+
+
+def _waiting(backup: apsw.Connection) -> Iterator[Waiting]:
+    import apsw
+
+    for pipe, (waiting, _) in _PIPES.items():
+        # An older schema has fewer pipes.
+        with suppress(apsw.SQLError):
+            yield from (Waiting(pipe, *row) for row in backup.execute(waiting.sqlite))
+
+
+def _compare(backup: apsw.Connection, database: str) -> tuple[int | None, int | None]:
+    import apsw
+
+    if not Path(database).is_file():
+        return None, None
+    try:
+        backup.execute("ATTACH ? AS old", (f"{Path(database).resolve().as_uri()}?mode=rw",))
+        counts = [next(backup.execute(compare.sqlite)) for _, compare in _PIPES.values()]
+    except apsw.Error:
+        # A database that is restored over is often one that cannot be read any more.
+        return None, None
+    return sum(ended for ended, _ in counts), sum(missing for _, missing in counts)
+
+
+@contextmanager
+def _alone_with(database: Path) -> Iterator[None]:
+    """Hold a database that nobody else has open, its log brought home; a damaged one is only looked for in processes."""
+    import apsw
+
+    if not database.exists():
+        yield
+        return
+    connection = apsw.Connection(str(database))
+    try:
+        connection.set_busy_timeout(int(_BUSY_SECONDS * 1000))
+        # Leaving WAL takes the whole file for itself, and does not succeed while anybody has it open.
+        if connection.pragma("journal_mode", "delete") != "delete":
+            raise Refused(_IN_USE.format(database))
+        connection.execute("BEGIN EXCLUSIVE")
+    except (apsw.BusyError, apsw.LockedError):
+        connection.close()
+        raise Refused(_IN_USE.format(database)) from None
+    except apsw.Error:
+        if _is_open_somewhere(database):
+            connection.close()
+            raise Refused(_IN_USE.format(database)) from None
+    try:
+        yield
+    finally:
+        connection.close()
+
+
+def _is_open_somewhere(database: Path) -> bool:
+    """Whether another process has the file open, as far as this one may see."""
+    wanted = os.stat(database)
+    for process in _PROCESSES.glob("[0-9]*"):
+        if process.name == str(os.getpid()):
+            continue
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with suppress(OSError):
+                    if os.path.samestat(descriptor.stat(), wanted):
+                        return True
+    return False
+
+
+def _move_aside(database: Path) -> Path:
+    """Keep the old database, its logs and its key under another name."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    kept = database.with_name(f"{database.name}.before-{stamp}")
+    number = 1
+    while kept.exists():
+        number += 1
+        kept = database.with_name(f"{database.name}.before-{stamp}-{number}")
+    if key_file_of(database).exists():
+        _copy_privately(key_file_of(database), key_file_of(kept))
+    for suffix in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            os.rename(f"{database}{suffix}", f"{kept}{suffix}")
+    return kept
+
+
+def _copy_privately(file: Path, place: Path) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(place)
+    with open(place, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy, file.open("rb") as original:
+        shutil.copyfileobj(original, copy)
+        copy.flush()
+        os.fsync(copy.fileno())

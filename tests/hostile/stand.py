@@ -1,0 +1,115 @@
+"""An application on a database of its own, with one of everything in it, and a count of every row."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+import psycopg
+
+from pillarbox.api.app import create_app
+from pillarbox.box import Pillarbox, sqlite_path
+from pillarbox.settings import load_settings
+from tests.api.client import ADMIN_KEY, Client, Reply
+from tests.hostile.inputs import Attack
+from tests.servers.daemon import key_for
+
+SECRET = "whsec_bm8gYW5zd2VyIHNob3dzIHRoaXMgc2VjcmV0IQ=="
+SECONDS_TO_ANSWER = 20.0
+Counts = tuple[int, ...]
+_USUAL = (("host", "127.0.0.1:8025"), ("authorization", f"Bearer {ADMIN_KEY}"))
+
+
+class Stand:
+    """What is attacked; `names` are the ids of what it holds."""
+
+    def __init__(self, box: Pillarbox, count: Callable[[], Counts]) -> None:
+        self.box = box
+        self.client = Client(create_app(box, admin_key=ADMIN_KEY))
+        self.count = count
+        self.names: dict[str, str] = {}
+        self._numbers = itertools.count(1)
+
+    async def prepare(self) -> None:
+        """Make one of everything, anew."""
+        number = next(self._numbers)
+        session_id, tenant, key = f"s{number}", f"acme{number}", f"orders:billing:{number}"
+        target = {"kind": "http", "url": "http://127.0.0.1:9/", "secret": SECRET}
+        await self._make("POST", "/v1/sessions", {"session_id": session_id, "target": target})
+        message = {"session_id": session_id, "origin": "test", "content": "Hello."}
+        inbound = await self._make("POST", "/v1/inbound", message)
+        event = await self._make("POST", "/v1/hooks", {"session_id": session_id, "event_type": "tool_use"})
+        providers = {channel: {"provider": "sandbox"} for channel in ("email", "sms", "push", "webhook")}
+        await self._make("PUT", f"/v1/tenants/{tenant}", {"providers": providers})
+        email = {"channel": "email", "to": "fay@example.com", "text": "Hello."}
+        queued = await self._make("POST", f"/v1/tenants/{tenant}/messages", email)
+        opted = await self._make("POST", f"/v1/tenants/{tenant}/opt-outs", {"contact": f"gus{number}@example.com"})
+        made = await self._make("POST", "/v1/keys", {"tenant": tenant})
+        begun = await self._make("POST", "/v1/inbox/try-begin", {"key": key})
+        self.names = {
+            "session_id": session_id,
+            "id": str(inbound["id"]),
+            "event_id": str(event["id"]),
+            "tenant": tenant,
+            "message_id": queued["message_id"],
+            "opt_out_id": opted["id"],
+            "key_id": made["key_id"],
+            "key": key,
+            "lease_id": begun["leaseId"],
+            "token": self.box.outbound._sealer.token(("unsubscribe", tenant, "fay@example.com")),
+        }
+
+    async def suffer(self, attack: Attack) -> Reply:
+        """Send an attack and wait for its answer, not for ever."""
+        body = self._named(attack.body)
+        usual = [(name, value) for name, value in _USUAL if name not in attack.dropped]
+        if not any(name == "content-length" for name, _ in attack.headers):
+            usual.append(("content-length", str(len(body))))
+        async with asyncio.timeout(SECONDS_TO_ANSWER):
+            return await self.client.exchange(
+                attack.method, self._named(attack.target, quote), [*usual, *attack.headers], [body]
+            )
+
+    def _named(self, template: bytes, encode: Callable[[str], str] = str) -> bytes:
+        for name, value in self.names.items():
+            template = template.replace(f"@{name}@".encode(), encode(value).encode())
+        return template
+
+    async def _make(self, method: str, path: str, body: dict[str, Any]) -> Any:
+        reply = await self.client.request(method, path, body)
+        assert reply.status in (200, 201, 202), (path, reply.body)
+        return reply.json()
+
+
+@asynccontextmanager
+async def open_stand(url: str) -> AsyncIterator[Stand]:
+    """A stand on an empty database."""
+    settings = load_settings(environ=key_for(url))
+    async with Pillarbox.open(url, settings=settings, node="here") as box:
+        path = sqlite_path(url)
+        with closing(psycopg.connect(url, autocommit=True) if path is None else apsw.Connection(path)) as watcher:
+            stand = Stand(box, _counter(watcher))
+            await stand.prepare()
+            yield stand
+
+
+def _counter(watcher: Any) -> Callable[[], Counts]:
+    """Counts the rows of every table, and on SQLite also tells whether anything was written at all."""
+    if isinstance(watcher, psycopg.Connection):
+        listed = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+    else:
+        listed = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1"
+    tables = [name for (name,) in watcher.execute(listed)]
+    rows = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)
+
+    def count() -> Counts:
+        (counts,) = watcher.execute(f"SELECT {rows}")
+        if isinstance(watcher, apsw.Connection):
+            ((version,),) = watcher.execute("PRAGMA data_version")
+            return (*counts, version)
+        return tuple(counts)
+
+    return count

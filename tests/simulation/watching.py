@@ -1,0 +1,95 @@
+"""The checker of a pipe: it sees each commit from inside and each delivery from outside, and believes neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+
+from tests.simulation.chronicle import Chronicle, Fault
+from tests.simulation.store import Store
+
+# A node that is alive comes back to the store within its longest pause of two seconds.
+_KEEPS_TRYING = 4.0
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One call of a target; `answered` when its answer reached the engine."""
+
+    node: str
+    began: float
+    done: bool = False
+    answered: bool = False
+    refused: bool = False
+    ended: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch(Chronicle):
+    """What the watches of all pipes share."""
+
+    store: Store = field(init=False)
+    deliveries: dict[tuple[object, int], Delivery] = field(default_factory=dict)
+    rescues: dict[object, list[float]] = field(default_factory=dict)
+
+    def committed(self, by: str, now: datetime) -> None:
+        raise NotImplementedError
+
+    def unended(self) -> bool:
+        """Whether anything still waits that must not wait for ever."""
+        raise NotImplementedError
+
+    def held_by(self, node: str) -> list[str]:
+        raise NotImplementedError
+
+    def finish(self) -> list[str]:
+        raise NotImplementedError
+
+    @property
+    def clocks_differ(self) -> bool:
+        return any(fault.kind.startswith("clock") for fault in self.faults)
+
+    def begin(self, row_id: object, attempt: int, node: str) -> Delivery:
+        if (row_id, attempt) in self.deliveries:
+            self.problem(f"attempt {attempt} of {row_id} was begun twice")
+        delivery = Delivery(node, self.clock.monotonic())
+        self.deliveries[row_id, attempt] = delivery
+        return delivery
+
+    def taken_away(self, row_id: object, holder: str, lease_until: datetime, *, by: str, now: datetime) -> None:
+        """A hold ended by another, or after its lease: nobody takes away a lease that is not over."""
+        if lease_until > now:
+            self.problem(f"{by} changed {row_id}, which {holder} holds")
+            return
+        over = (self.clock.now() - lease_until).total_seconds()
+        self.rescues.setdefault(row_id, []).append(self.clock.monotonic() - over)
+        if by == holder:
+            return
+        well = not self.disturbed(holder) and holder not in self.ended_nodes
+        if well and not self.clocks_differ:
+            self.problem(f"the lease of {row_id} ran out although {holder} was well")
+
+    def successes(self, row_id: object) -> list[Delivery]:
+        found = (each for (of, _), each in self.deliveries.items() if of == row_id and each.done)
+        return sorted(found, key=lambda each: each.began)
+
+    def check_duplicates(self, row_ids: Iterable[object]) -> None:
+        for row_id in row_ids:
+            for first, second in pairwise(self.successes(row_id)):
+                if not any(self._explains(fault, row_id, first, second) for fault in self.faults):
+                    self.problem(f"{row_id} was delivered twice, and no fault explains it")
+
+    def _explains(self, fault: Fault, row_id: object, first: Delivery, second: Delivery) -> bool:
+        if fault.kind.startswith("clock"):
+            return fault.at <= second.began
+        if fault.node != first.node or fault.at > second.began or fault.at + fault.lasts < first.began:
+            return False
+        # While a node lives it keeps trying to settle, so a short trouble of the store is no excuse.
+        lost = [at for at in self.rescues.get(row_id, ()) if first.began <= at <= second.began]
+        return (
+            fault.kind != "store"
+            or first.node in self.ended_nodes
+            or any(fault.at >= at - _KEEPS_TRYING for at in lost)
+        )
