@@ -8,32 +8,27 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
+from importlib import import_module
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-from pillarbox.engine import Backoff, Chore, Drain, Janitor
+from pillarbox.engine import Chore, Drain, Janitor
 from pillarbox.errors import InvalidInput, SettingsError
 from pillarbox.hooks.pipe import Hooks
-from pillarbox.hooks.policy import HooksPolicy
 from pillarbox.hooks.spool import default_spool_dir
 from pillarbox.inbound import Inbound
-from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbox import Inbox, InboxStatus, SqlInbox
 from pillarbox.keys import Keys
-from pillarbox.outbound.model import CHANNELS
 from pillarbox.outbound.pipe import Outbound
-from pillarbox.outbound.policy import ChannelPolicy, OutboundPolicy, ProviderPolicy
-from pillarbox.outbound.providers import Providers, providers
+from pillarbox.policies import hooks_policy, inbound_policy, outbound_policy, providers_of, wire_adapters
 from pillarbox.process import holder
 from pillarbox.secrets import Sealer, open_sealer
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
-from pillarbox.settings.tree import OutboundChannel
 from pillarbox.storage import Database
 from pillarbox.storage.backup import back_up
-from pillarbox.storage.checkup import Finding, checkup, require_schema
+from pillarbox.storage.checkup import Finding, checkup, network_share_of, require_schema
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
 from pillarbox.storage.restore import Plan, plan_restore, restore
@@ -71,16 +66,17 @@ class Pillarbox:
         self.inbound = Inbound(
             database,
             sessions=self.sessions,
-            policy=_inbound_policy(settings),
+            policy=inbound_policy(settings),
             node=node,
             holder=holder(node),
             metrics=self.metrics,
             random=random,
         )
+        self.adapters = wire_adapters(settings, self.inbound, self.sessions, random)
         self.hooks = Hooks(
             database,
             sessions=self.sessions,
-            policy=_hooks_policy(settings, spool_dir),
+            policy=hooks_policy(settings, spool_dir),
             holder=holder(node),
             metrics=self.metrics,
             random=random,
@@ -130,8 +126,10 @@ class Pillarbox:
 
     async def run(self) -> None:
         """Work until `stop` is called or this is cancelled; deliveries under way get the grace period to end."""
+        # The HTTP client takes long to import; the first delivery must not pay for that out of its own time.
+        await asyncio.to_thread(import_module, "aiohttp")
         await self._pick_up_spooled()
-        janitor = asyncio.create_task(self._janitor.run())
+        aside = [asyncio.create_task(self._janitor.run()), asyncio.create_task(self.adapters.run())]
         grace = self.settings.shutdown.grace_seconds
         drains = [asyncio.create_task(drain.run(grace=grace)) for drain in self._drains]
         try:
@@ -142,8 +140,9 @@ class Pillarbox:
             await asyncio.wait(drains)
             raise
         finally:
-            janitor.cancel()
-            await asyncio.wait([janitor])
+            for task in aside:
+                task.cancel()
+            await asyncio.wait(aside)
             self.database.ring()
 
     async def rehearse(self) -> None:
@@ -162,8 +161,16 @@ class Pillarbox:
         """Look at the database as an operator would."""
         return await checkup(self.database)
 
+    async def advise(self) -> None:
+        """Log what an operator should know of the place where the database lies."""
+        if kind := await asyncio.to_thread(network_share_of, self.database):
+            log.warning(
+                "the database lies on a network file system and can be damaged there; use a local disk", kind=kind
+            )
+
     def stop(self) -> None:
         """Let `run` come to its end: no new deliveries from now on."""
+        self.adapters.stop()
         for drain in self._drains:
             drain.stop()
 
@@ -184,8 +191,8 @@ class Pillarbox:
         settings = self.settings
         outbound = Outbound(
             self.database,
-            policy=_outbound_policy(settings),
-            providers=_providers(settings),
+            policy=outbound_policy(settings),
+            providers=providers_of(settings),
             sealer=sealer or open_sealer(settings.secrets.key, sqlite_file=None),
             holder=holder(self.node),
             metrics=self.metrics,
@@ -261,78 +268,3 @@ def sqlite_path(url: str) -> str | None:
     if not path:
         raise InvalidInput("database", "names no file; write sqlite:///file.db or sqlite:////absolute/file.db.")
     return path
-
-
-def _providers(settings: Settings) -> Providers:
-    from pillarbox.outbound.providers.smtp import Smtp
-
-    smtp = settings.providers.get("smtp")
-    return providers(Smtp(ca_file=smtp.ca_file if smtp else None))
-
-
-def _outbound_policy(settings: Settings) -> OutboundPolicy:
-    numbers = settings.outbound
-    common = ChannelPolicy(
-        backoff_base=numbers.backoff_base_seconds,
-        jitter=numbers.backoff_jitter,
-        max_attempts=numbers.max_attempts,
-        timeout=numbers.effective_timeout_seconds,
-    )
-    return OutboundPolicy(
-        channel=common,
-        channels={name: _channel_policy(getattr(numbers.channels, name), common) for name in CHANNELS},
-        lease=timedelta(seconds=numbers.lease_seconds),
-        poll=numbers.poll_seconds,
-        concurrency=numbers.concurrency,
-        rate_per_minute=numbers.tenant_rate_per_minute,
-        retry_after_most=numbers.retry_after_max_seconds,
-        retention=timedelta(days=numbers.retention_days),
-        attachment_roots=numbers.attachment_roots,
-        trusted=frozenset(numbers.trusted_destinations),
-        providers=numbers.providers,
-        of_provider={
-            name: ProviderPolicy(each.base_url, each.timeout_seconds, each.concurrency, each.ca_file)
-            for name, each in settings.providers.items()
-        },
-        public_url=settings.http.public_url,
-    )
-
-
-def _channel_policy(own: OutboundChannel, common: ChannelPolicy) -> ChannelPolicy:
-    return ChannelPolicy(
-        backoff_base=common.backoff_base if own.backoff_base_seconds is None else own.backoff_base_seconds,
-        jitter=common.jitter if own.backoff_jitter is None else own.backoff_jitter,
-        max_attempts=own.max_attempts or common.max_attempts,
-        timeout=own.timeout_seconds or common.timeout,
-    )
-
-
-def _hooks_policy(settings: Settings, spool_dir: str | None) -> HooksPolicy:
-    numbers = settings.hooks
-    return HooksPolicy(
-        backoff=Backoff(tuple(numbers.backoff_seconds)),
-        lease=timedelta(seconds=numbers.lease_seconds),
-        timeout=numbers.effective_deliver_timeout_seconds,
-        poll=numbers.poll_seconds,
-        concurrency=numbers.concurrency,
-        strand_limit=numbers.strand_limit,
-        deaths=numbers.deaths_before_longest_wait,
-        retention=timedelta(days=numbers.retention_days),
-        forward_url=numbers.forward_url,
-        spool_dir=None if spool_dir is None else Path(spool_dir),
-    )
-
-
-def _inbound_policy(settings: Settings) -> InboundPolicy:
-    numbers = settings.inbound
-    return InboundPolicy(
-        backoff=Backoff(tuple(numbers.backoff_seconds)),
-        lease=timedelta(seconds=numbers.lease_seconds),
-        timeout=numbers.effective_deliver_timeout_seconds,
-        poll=numbers.poll_seconds,
-        concurrency=numbers.concurrency,
-        startup_gate=timedelta(seconds=numbers.startup_gate_seconds),
-        deaths=numbers.deaths_before_longest_wait,
-        retention=lambda origin: timedelta(days=numbers.retention_days_for(origin)),
-        shortest_retention=timedelta(days=min(numbers.retention_days, *numbers.origin_retention_days.values(), 10_000)),
-    )

@@ -9,6 +9,8 @@ from pillarbox.errors import InvalidInput
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Control characters, and those that turn the text around them, so that a line reads otherwise than it is.
+_MISLEADING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _DEEPEST = 64
 
 
@@ -74,6 +76,6 @@ def _path(field: str, where: list[object]) -> str:
 
 
 def printable(text: object, most: int = 80) -> str:
-    """Foreign text cut short and with its control characters escaped, fit for a message or a terminal."""
-    shown = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text)[: most + 1])
+    """Foreign text cut short and with its control characters and turns of direction escaped, fit for a message or a terminal."""
+    shown = _MISLEADING.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text)[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -81,7 +81,9 @@ class HookNode:
         return [record.status for record in await self.records(session_id)]
 
     async def corrupt(self, event_id: int, payload: str) -> None:
-        await self.node.sql("UPDATE hook_outbox SET payload = :payload WHERE id = :id", id=event_id, payload=payload)
+        await self.node.sql(
+            "UPDATE hook_outbox SET payload = :payload, checksum = NULL WHERE id = :id", id=event_id, payload=payload
+        )
 
     async def check_counters(self) -> None:
         """What each strand and the status say of the rows is what the rows say."""

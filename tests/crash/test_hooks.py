@@ -128,7 +128,7 @@ def test_rows_whose_payload_is_broken_are_dead_at_once_and_their_session_goes_on
             for number, payload in zip(numbers, broken, strict=True):
                 query(
                     database_url,
-                    "UPDATE hook_outbox SET payload = :payload WHERE id = :id",
+                    "UPDATE hook_outbox SET payload = :payload, checksum = NULL WHERE id = :id",
                     {"payload": payload, "id": number},
                 )
             post_event(door, "s1", "user_prompt_submit", "behind")

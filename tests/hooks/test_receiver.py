@@ -9,29 +9,34 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import apsw
 import psycopg
 import pytest
 
 from pillarbox.errors import InvalidInput
-from pillarbox.hooks import spool, store
+from pillarbox.hooks import pickup, spool, store
 from pillarbox.hooks.receiver import is_name
-from pillarbox.storage.migrate import migrate
-from pillarbox.storage.postgres import PostgresDatabase
-from pillarbox.storage.sqlite import SqliteDatabase
 from pillarbox.storage.values import instant_text
 from pillarbox.text import check_name
+from tests.hooks.receivers import (
+    HOOK,
+    hook,
+    locked,
+    migrate_at,
+    open_session,
+    query,
+    spooled,
+    spooled_tools,
+    stored,
+    tool,
+)
 from tests.servers.daemon import SECONDS, environment
 from tests.servers.postgres import PostgresServer
 
-HOOK = [str(Path(sys.executable).with_name("pillarbox")), "hook"]
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -46,7 +51,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def file(tmp_path: Path) -> Path:
     """An SQLite file with our schema."""
     path = tmp_path / "pillarbox.db"
-    asyncio.run(_migrate(f"sqlite:///{path}"))
+    asyncio.run(migrate_at(f"sqlite:///{path}"))
     return path
 
 
@@ -58,88 +63,8 @@ def folder(file: Path) -> str:
 @pytest.fixture
 def migrated(database_url: str) -> str:
     """A database of each kind in turn, with our schema."""
-    asyncio.run(_migrate(database_url))
+    asyncio.run(migrate_at(database_url))
     return database_url
-
-
-async def _migrate(url: str) -> None:
-    path = spool.sqlite_path(url)
-    database = PostgresDatabase(url) if path is None else SqliteDatabase(path)
-    await migrate(database)
-    await database.close()
-
-
-def hook(
-    *arguments: str, event: object = None, stdin: bytes | None = None, session: str | None = None, **environ: str
-) -> None:
-    """Run a receiver as an agent does: it succeeds and says nothing, always."""
-    if session is not None:
-        environ["PILLARBOX_SESSION"] = session
-    given = json.dumps(event).encode() if stdin is None else stdin
-    done = subprocess.run(
-        [*HOOK, *arguments],
-        input=given,
-        env=environment({}, environ),
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-
-
-def tool(number: int | str, native: str | None = None) -> dict[str, object]:
-    event: dict[str, object] = {"hook_event_name": "PreToolUse", "tool_name": f"tool-{number}"}
-    return event | ({"session_id": native} if native else {})
-
-
-def query(database: str | Path, sql: str) -> list[Any]:
-    url = f"sqlite:///{database}" if isinstance(database, Path) else database
-    path = spool.sqlite_path(url)
-    if path is None:
-        with psycopg.connect(url, autocommit=True) as server:
-            cursor = server.execute(sql.encode())
-            return cursor.fetchall() if cursor.description else []
-    connection = apsw.Connection(path)
-    try:
-        return list(connection.execute(sql))
-    finally:
-        connection.close()
-
-
-def stored(database: str | Path) -> list[tuple[str, int, str]]:
-    """Session, seq and the tool of each event in the database."""
-    rows = query(database, "SELECT session_id, seq, payload FROM hook_outbox ORDER BY id")
-    return [(session, seq, json.loads(payload).get("tool_name")) for session, seq, payload in rows]
-
-
-def spooled(folder: str | Path) -> list[dict[str, Any]]:
-    """What waits in a spool, left where it is."""
-    return [record for batch in spool.take(str(folder)) for record in batch.records]
-
-
-def spooled_tools(folder: str | Path) -> list[str]:
-    return [record["payload"]["tool_name"] for record in spooled(folder)]
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Another process's writer that does not let go, as far as SQLite can tell."""
-    connection = apsw.Connection(str(path))
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-        connection.close()
-
-
-def open_session(database: str | Path, session: str, native: str, at: str, status: str = "active") -> None:
-    query(
-        database,
-        f"""INSERT INTO sessions (session_id, lifecycle_status, target, native_session_id, created_at, updated_at)
-            VALUES ('{session}', '{status}', '{{}}', '{native}', '2026-01-0{at}T00:00:00.000000Z',
-                    '2026-01-01T00:00:00.000000Z')""",
-    )
 
 
 def test_events_of_a_session_are_stored_in_order_and_ready_to_be_claimed(migrated: str) -> None:
@@ -193,7 +118,7 @@ def test_an_unknown_agent_session_is_opened_headless_once(migrated: str) -> None
     ((session, status, native),) = query(
         migrated, "SELECT session_id, lifecycle_status, native_session_id FROM sessions"
     )
-    assert (status, native, len(session), session[14]) == ("headless", "n", 36, "7")
+    assert (status, native, len(session), session[14]) == ("headless", "n", 36, "8")
     assert stored(migrated) == [(session, 1, "tool-1"), (session, 2, "tool-2")]
 
 
@@ -377,7 +302,7 @@ def test_a_locked_database_is_waited_for_a_second_and_nobody_overtakes_the_spool
     hook("--database", url, event=tool(4), session="other")
     assert spooled_tools(folder) == ["tool-1", "tool-2", "tool-3"]
     assert stored(file) == [("other", 1, "tool-4")]
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         batch.done()
     hook("--database", url, event=tool(5), session="s")
     assert stored(file) == [("other", 1, "tool-4"), ("s", 1, "tool-5")]
@@ -431,7 +356,7 @@ def test_instants_are_on_the_timeline_of_the_file(file: Path) -> None:
 
 
 def test_instants_are_on_the_timeline_of_the_server(postgres_url: str) -> None:
-    asyncio.run(_migrate(postgres_url))
+    asyncio.run(migrate_at(postgres_url))
     query(postgres_url, "UPDATE timeline SET correction = -86400")
     hook("--database", postgres_url, event=tool(1), session="s")
     ((behind,),) = query(postgres_url, "SELECT now() - created_at FROM hook_outbox")
@@ -530,7 +455,7 @@ def test_a_server_that_is_down_or_silent_leaves_the_event_in_the_spool(
     private_postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = private_postgres.url
-    asyncio.run(_migrate(url))
+    asyncio.run(migrate_at(url))
     hook("--database", url, event=tool(1), session="s")
     private_postgres.stop("immediate")
     hook("--database", url, event=tool(2), session="s")
@@ -549,7 +474,7 @@ def test_a_server_that_is_down_or_silent_leaves_the_event_in_the_spool(
 
 
 def test_a_session_locked_on_the_server_leaves_its_event_in_the_spool(postgres_url: str, tmp_path: Path) -> None:
-    asyncio.run(_migrate(postgres_url))
+    asyncio.run(migrate_at(postgres_url))
     url = f"{postgres_url}?pooler=transaction"
     hook("--database", url, event=tool(1), session="s")
     with psycopg.connect(postgres_url) as other:

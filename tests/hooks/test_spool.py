@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pillarbox.hooks import spool
+from pillarbox.hooks import pickup, spool
 
 KILLED_WRITER = """
 import sys
-from pillarbox.hooks import spool
+from pillarbox.hooks import pickup, spool
 number = 0
 while True:
     slot = spool.lock(sys.argv[1], "session:s", seconds=5)
@@ -43,13 +43,13 @@ def add(folder: str, *records: dict[str, Any]) -> None:
         slot.close()
 
 
-def keys(batch: spool.Batch) -> list[str]:
+def keys(batch: pickup.Batch) -> list[str]:
     return [each["key"] for each in batch.records]
 
 
 def take_all(folder: str) -> list[str]:
     taken = []
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         taken += keys(batch)
         batch.done()
     return taken
@@ -64,7 +64,7 @@ def test_events_are_taken_in_order_and_leave_nothing_behind(folder: str) -> None
     add(folder, record("a", text="ü\n\0"), record("b"), record("c"))
     assert only_file(folder).stat().st_mode & 0o777 == 0o600
     assert Path(folder).stat().st_mode & 0o777 == 0o700
-    (batch,) = spool.take(folder)
+    (batch,) = pickup.take(folder)
     assert batch.records[0] == record("a", text="ü\n\0")
     assert take_all(folder) == ["a", "b", "c"]
     assert list(Path(folder).iterdir()) == []
@@ -80,7 +80,7 @@ def test_the_session_that_waits_longest_comes_first(folder: str) -> None:
 def test_events_that_were_not_stored_stay(folder: str) -> None:
     add(folder, record("a"), record("b", session="other"))
     taken = []
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         taken += keys(batch)
         if keys(batch) == ["b"]:
             batch.done()
@@ -93,7 +93,7 @@ def test_a_large_spool_is_taken_in_pieces(folder: str) -> None:
     with only_file(folder).open("ab") as file:
         file.writelines(spool.line_of(record(str(number))) for number in range(1, 1201))
     sizes = []
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         sizes.append(len(batch.records))
         assert only_file(folder).exists()
         batch.done()
@@ -105,7 +105,7 @@ def test_pieces_are_small_in_bytes_too(folder: str) -> None:
     for number in range(11):
         add(folder, record(str(number), text="x" * 1_000_000))
     sizes = []
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         sizes.append(len(batch.records))
         batch.done()
     assert sizes == [5, 5, 1]
@@ -115,7 +115,7 @@ def test_the_rest_of_a_large_spool_stays_when_a_piece_cannot_be_stored(folder: s
     add(folder, record("0"))
     with only_file(folder).open("ab") as file:
         file.writelines(spool.line_of(record(str(number))) for number in range(1, 700))
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         if len(batch.records) == 500:
             batch.done()
     assert take_all(folder) == [str(number) for number in range(700)]
@@ -169,7 +169,7 @@ def test_a_file_that_a_receiver_holds_is_left_for_later(folder: str) -> None:
 
 def test_a_session_is_held_while_its_events_are_being_stored(folder: str) -> None:
     add(folder, record("a"))
-    taking = spool.take(folder)
+    taking = pickup.take(folder)
     batch = next(taking)
     assert spool.lock(folder, "session:s", seconds=0) is None
     batch.done()
@@ -182,7 +182,7 @@ def test_a_session_is_held_while_its_events_are_being_stored(folder: str) -> Non
 
 def test_giving_up_halfway_lets_go_of_the_file(folder: str) -> None:
     add(folder, record("a"))
-    taking = spool.take(folder)
+    taking = pickup.take(folder)
     next(taking)
     taking.close()  # type: ignore[attr-defined]
     assert take_all(folder) == ["a"]
@@ -221,7 +221,7 @@ def test_an_event_put_aside_alone_is_waiting_and_is_taken(folder: str) -> None:
 def test_an_event_put_aside_while_the_file_is_being_taken_is_taken_with_it(folder: str) -> None:
     add(folder, record("a"))
     taken: list[str] = []
-    for batch in spool.take(folder):
+    for batch in pickup.take(folder):
         if not taken:
             spool.put_aside(folder, "session:s", record("b"))
         taken += keys(batch)
@@ -246,7 +246,7 @@ def test_a_file_that_cannot_be_opened_does_not_stop_the_others(folder: str) -> N
     (Path(folder) / "0000.jsonl").symlink_to("/etc/hostname")
     taken: list[str] = []
     with pytest.raises(OSError, match="0000"):  # noqa: PT012 - it is raised at the end
-        for batch in spool.take(folder):
+        for batch in pickup.take(folder):
             taken += keys(batch)
             batch.done()
     assert taken == ["a"]

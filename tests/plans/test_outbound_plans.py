@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pillarbox.outbound import reading
 from pillarbox.outbound.lane import queries
 from pillarbox.storage import Statement
 from pillarbox.storage.migrate import migrations
@@ -167,7 +168,7 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "earliest_lease": (lease, queries.earliest_lease()),
         "earliest_expiry": (expiry, queries.earliest_expiry()),
         "any_ready": (ready, queries.any_ready()),
-        "oldest_ready": (ready, queries.oldest_ready()),
+        "oldest_ready": (ready, reading.queries.oldest_ready()),
         "holders": (lease, queries.holders()),
         "end_leases": (lease, queries.end_leases(holders=["here"], now=NOW)),
         "cut_leases": (lease, queries.cut_leases(horizon=NOW)),
@@ -178,10 +179,13 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "prune_attempts": (key, queries.prune_attempts(message_ids=names("e"))),
         "remove_copies": ("idx_message_copy_message", queries.remove_copies(message_ids=names("e"))),
         "copies": ("idx_message_copy_message", queries.copies(message_id=name("e", 1))),
-        "get": (key, queries.get(message_id=name("s", 7), tenant_id="")),
-        "list_messages": (of_tenant, queries.list_messages(tenant_id=tenant(1), status="", **{**listed, "limit": 2})),
-        "list_all": (key, queries.list_all(tenant_id="", status="", **listed)),
-        "list_trouble": (trouble, queries.list_trouble(tenant_id=tenant(1), status="failed", **listed)),
+        "get": (key, reading.queries.get(message_id=name("s", 7), tenant_id="")),
+        "list_messages": (
+            of_tenant,
+            reading.queries.list_messages(tenant_id=tenant(1), status="", **{**listed, "limit": 2}),
+        ),
+        "list_all": (key, reading.queries.list_all(tenant_id="", status="", **listed)),
+        "list_trouble": (trouble, reading.queries.list_trouble(tenant_id=tenant(1), status="failed", **listed)),
         "messages_of_contact": (
             "idx_message_history_contact",
             queries.messages_of_contact(tenant_id=tenant(1), contact="c1", limit=100),

@@ -115,7 +115,7 @@ class HooksWatch(Watch):
         if strand.token < old.token:
             self.problem(f"the token of {strand.session_id} went back")
         live = old.lease_until is not None and instant(old.lease_until) > now
-        if strand.token > old.token and live and old.holder != by:
+        if strand.token > old.token and live and old.holder != by and not self.clocks_differ:
             self.problem(f"{by} claimed {strand.session_id}, which {old.holder} holds")
 
     def _of(self, session_id: str) -> list[Seen]:
@@ -130,10 +130,9 @@ class HooksWatch(Watch):
         if not self.clocks_differ and (not held or strand.holder != node or over):
             self.problem(f"{node} began {event.id} under a lease that was over")
         for other in self._of(event.session_id):
-            if other.seq < row.seq and other.status not in ENDED:
-                told = self.deliveries.get((other.id, other.attempt_count))
-                if told is None or not (told.done or told.refused):
-                    self.problem(f"{event.id} passed {other.id}, which waits")
+            told = any(each.answered or each.refused for each in self.tries(other.id))
+            if other.seq < row.seq and other.status not in ENDED and not told:
+                self.problem(f"{event.id} passed {other.id}, which waits")
         return delivery
 
     def unended(self) -> bool:

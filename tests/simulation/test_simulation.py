@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.process import Rates
-from tests.simulation.world import Ending, Plan, plan_from, play
+from tests.simulation.story import Ending
+from tests.simulation.world import Plan, plan_from, play
 
 SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_SEEDS", "400"))
 SHARE = 50

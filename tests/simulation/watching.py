@@ -47,39 +47,47 @@ class Watch(Chronicle):
     def finish(self) -> list[str]:
         raise NotImplementedError
 
+    def name_of(self, row_id: object) -> str:
+        return str(row_id)
+
     @property
     def clocks_differ(self) -> bool:
         return any(fault.kind.startswith("clock") for fault in self.faults)
 
     def begin(self, row_id: object, attempt: int, node: str) -> Delivery:
         if (row_id, attempt) in self.deliveries:
-            self.problem(f"attempt {attempt} of {row_id} was begun twice")
+            self.problem(f"attempt {attempt} of {self.name_of(row_id)} was begun twice")
         delivery = Delivery(node, self.clock.monotonic())
         self.deliveries[row_id, attempt] = delivery
         return delivery
 
     def taken_away(self, row_id: object, holder: str, lease_until: datetime, *, by: str, now: datetime) -> None:
         """A hold ended by another, or after its lease: nobody takes away a lease that is not over."""
+        if self.clocks_differ:
+            self.rescues.setdefault(row_id, []).append(self.clock.monotonic())
+            return
         if lease_until > now:
-            self.problem(f"{by} changed {row_id}, which {holder} holds")
+            self.problem(f"{by} changed {self.name_of(row_id)}, which {holder} holds")
             return
         over = (self.clock.now() - lease_until).total_seconds()
         self.rescues.setdefault(row_id, []).append(self.clock.monotonic() - over)
         if by == holder:
             return
-        well = not self.disturbed(holder) and holder not in self.ended_nodes
-        if well and not self.clocks_differ:
-            self.problem(f"the lease of {row_id} ran out although {holder} was well")
+        if not self.disturbed(holder) and holder not in self.ended_nodes:
+            self.problem(f"the lease of {self.name_of(row_id)} ran out although {holder} was well")
+
+    def tries(self, row_id: object) -> list[Delivery]:
+        found = (each for (of, _), each in self.deliveries.items() if of == row_id)
+        return sorted(found, key=lambda each: each.began)
 
     def successes(self, row_id: object) -> list[Delivery]:
-        found = (each for (of, _), each in self.deliveries.items() if of == row_id and each.done)
-        return sorted(found, key=lambda each: each.began)
+        return [each for each in self.tries(row_id) if each.done]
 
     def check_duplicates(self, row_ids: Iterable[object]) -> None:
         for row_id in row_ids:
             for first, second in pairwise(self.successes(row_id)):
                 if not any(self._explains(fault, row_id, first, second) for fault in self.faults):
-                    self.problem(f"{row_id} was delivered twice, and no fault explains it")
+                    self.problem(f"{self.name_of(row_id)} was delivered twice, and no fault explains it")
 
     def _explains(self, fault: Fault, row_id: object, first: Delivery, second: Delivery) -> bool:
         if fault.kind.startswith("clock"):

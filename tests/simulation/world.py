@@ -1,9 +1,6 @@
 """A story made from a seed: nodes, producers, trouble for a while, and then calm in which everything must come to its end."""
 
 import asyncio
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -13,12 +10,11 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.loop import LoopClock, NothingLeft, Spinning, VirtualLoop, owned, run_virtually
 from tests.simulation.node import Node, World
 from tests.simulation.process import Rates
+from tests.simulation.story import Ending, without_logs
 from tests.simulation.table import Parcel, State, Table
+from tests.simulation.weather import AN_HOUR, CALM, TROUBLE
 
-AN_HOUR = 3600.0
-TROUBLE = 45.0
 BACKOFF = Backoff((1, 2, 4, 8))
-CALM = Rates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,19 +244,9 @@ class Story:
             self.restarting = self.loop.create_task(self.restart(node), context=owned(""))
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a story went."""
-
-    problems: list[str]
-    trace: list[str]
-    steps: int
-    loop_time: float
-
-
 def play(plan: Plan, *, drain: type[Drain[Parcel]] = Drain, table: type[Table] = Table) -> Ending:
     """Run a plan to its end and say what went wrong."""
-    with _without_logs():
+    with without_logs():
         story = Story(plan, drain=drain, table=table)
         try:
             run_virtually(story.tell(), loop=story.loop)
@@ -268,12 +254,3 @@ def play(plan: Plan, *, drain: type[Drain[Parcel]] = Drain, table: type[Table] =
             story.ledger.problem(f"{type(error).__name__}: {error}")
         problems = story.ledger.finish()
     return Ending(problems, story.ledger.trace, story.loop.steps["n1"], story.loop.time())
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)

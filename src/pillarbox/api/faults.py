@@ -21,7 +21,7 @@ def fault_of(error: msgspec.ValidationError, kind: type) -> tuple[str, str]:
     said, steps = _parts(error)
     path = ".".join(step for step in steps if step is not None)
     if found := _UNKNOWN.fullmatch(said):
-        return _join(path, printable(found[1], _SHORT)), "is not a known field."
+        return _join(path, printable(found[1], _SHORT) or '""'), "is not a known field."
     if found := _MISSING.fullmatch(said):
         return _join(path, found[1]), "is required."
     if said.startswith("Invalid enum value"):

@@ -16,7 +16,7 @@ from pillarbox.api.pages import html_answer, table
 from pillarbox.api.problems import ProblemDetails
 
 _REF = "#/components/schemas/{name}"
-_ALWAYS = (401, 503)
+_ALWAYS = (401, 404, 503)
 _WITH_BODY = (400, 408, 413, 422)
 
 

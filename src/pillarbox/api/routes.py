@@ -5,6 +5,7 @@ from __future__ import annotations
 from pillarbox.api import events, health, hooks, inbound, inbox, keys, login, openapi, sessions, status_page
 from pillarbox.api.call import Endpoint, Nothing
 from pillarbox.api.paging import Page
+from pillarbox.api.routes_adapters import ADAPTERS
 from pillarbox.api.routes_outbound import LINKS, OUTBOUND
 from pillarbox.hooks.model import HookRecord, NewEvent, Stored
 from pillarbox.inbound.model import Enqueued, InboundMessage, NewMessage
@@ -19,6 +20,7 @@ HOOKS, HOOK = "/v1/hooks", "/v1/hooks/{id}"
 INBOX, INBOX_KEY = "/v1/inbox", "/v1/inbox/{key}"
 KEYS = "/v1/keys"
 HTML, TEXT = "text/html", "text/plain"
+FORM_PROBLEMS = (400, 403, 408, 413)
 
 V1 = (
     Endpoint(
@@ -208,13 +210,32 @@ PAGES = (
         "GET",
         "/login",
         login.show,
-        "The form to sign in with an admin key",
-        {200: str, 303: None},
+        "The form to sign in with an admin key, or by the link that `pillarbox dev` prints",
+        {200: str, 303: None, 401: str},
+        problems=(422,),
         media_type=HTML,
         needs_key=False,
     ),
-    Endpoint("POST", "/login", login.sign_in, "Sign in", {303: None, 401: str}, media_type=HTML, needs_key=False),
-    Endpoint("POST", "/logout", login.sign_out, "Sign out", {303: None}, media_type=HTML, needs_key=False),
+    Endpoint(
+        "POST",
+        "/login",
+        login.sign_in,
+        "Sign in",
+        {303: None, 401: str},
+        problems=FORM_PROBLEMS,
+        media_type=HTML,
+        needs_key=False,
+    ),
+    Endpoint(
+        "POST",
+        "/logout",
+        login.sign_out,
+        "Sign out",
+        {303: None},
+        problems=FORM_PROBLEMS,
+        media_type=HTML,
+        needs_key=False,
+    ),
 )
 
-ENDPOINTS = V1 + OUTBOUND + LINKS + OPERATIONS + PAGES
+ENDPOINTS = V1 + OUTBOUND + ADAPTERS + LINKS + OPERATIONS + PAGES

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import click
 
+from pillarbox.__main__ import is_for_people, receive
 from pillarbox.cli.failures import WRONG_USAGE, Failure
 from pillarbox.cli.options import Group, Options
 from pillarbox.cli.output import show_json
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # A change is shown whole: what is cut off could not be agreed to.
 _WIDEST = 100_000_000
+_GIVEN = "pillarbox.hook.given"
 _AGENT = click.argument("agent", type=click.Choice(["claude", "codex", "gemini"]))
 _SETTINGS = click.option(
     "--settings",
@@ -32,8 +34,19 @@ _SETTINGS = click.option(
 _YES = click.option("--yes", is_flag=True, help="Do it without asking.")
 
 
-@click.group(cls=Group)
-def hook() -> None:
+class Receiver(Group):
+    """A group that takes every word which is none of its commands as the receiver does: in silence and with success."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if is_for_people(args):
+            return super().parse_args(ctx, args)
+        ctx.meta[_GIVEN] = list(args)
+        return super().parse_args(ctx, [])
+
+
+@click.group(cls=Receiver, invoke_without_command=True)
+@click.pass_context
+def hook(context: click.Context) -> None:
     """Store an agent's event, or have an agent send its events here.
 
     \b
@@ -44,6 +57,9 @@ def hook() -> None:
     A database that cannot be reached within a second is not waited for: the event goes to the spool, and from there to
     the database when `pillarbox serve` or `pillarbox worker` runs.
     """
+    if (given := context.meta.get(_GIVEN)) is not None:
+        named = context.find_root().ensure_object(Options).database
+        receive([*(["--database", named] if named else []), *given])
 
 
 @hook.command("install")
@@ -135,6 +151,6 @@ def _holds_password(url: str) -> bool:
 
 
 def _program() -> list[str]:
-    """How this installation is run from anywhere."""
+    """How this installation is run from anywhere; never with modules of the folder that an agent works in."""
     script = Path(sys.executable).parent / "pillarbox"
-    return [str(script)] if os.access(script, os.X_OK) else [sys.executable, "-m", "pillarbox"]
+    return [str(script)] if os.access(script, os.X_OK) else [sys.executable, "-P", "-m", "pillarbox"]

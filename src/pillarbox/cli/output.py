@@ -16,8 +16,8 @@ from pillarbox.text import printable
 _WHOLE = 100_000_000
 _BRIEF = 80
 _NARROW = 10
-# JSON escapes C0 by itself; these are left as they are and still move a terminal.
-_RAW_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029]")
+# JSON escapes C0 by itself; these are left as they are and still move a terminal or turn its text.
+_RAW_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def show_json(value: object) -> None:

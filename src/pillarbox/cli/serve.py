@@ -37,6 +37,7 @@ def serve(
     async def work(stop: asyncio.Event) -> None:
         async with options.open(settings, node=node, migrate=not no_migrate) as box:
             await box.require_schema()
+            await box.advise()
             await _serve(box, stop, options, *door, workers=not no_workers)
 
     run_process(settings, work)
@@ -53,6 +54,7 @@ def worker(options: Options, node: str | None, no_migrate: bool) -> None:
     async def work(stop: asyncio.Event) -> None:
         async with options.open(settings, node=node, migrate=not no_migrate) as box:
             await box.require_schema()
+            await box.advise()
             if options.json:
                 show_json({"node": box.node})
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -26,7 +27,7 @@ class Batch(Generic[T, R]):
         self._run = run
         self._most = most
         self._at_once = at_once
-        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._runners: set[asyncio.Task[None]] = set()
 
     async def add(self, item: T) -> R:
@@ -39,13 +40,20 @@ class Batch(Generic[T, R]):
 
     async def _run_all(self) -> None:
         try:
-            while waiting := [(item, future) for item, future in self._waiting if not future.done()]:
-                taken, self._waiting = waiting[: self._most], waiting[self._most :]
+            while taken := self._take():
                 await self._run_set(taken)
-            self._waiting.clear()
         finally:
             # Not by a callback of the task, which comes later: who adds in between would wait for one that has ended.
             self._runners.remove(asyncio.current_task())  # type: ignore[arg-type]
+
+    def _take(self) -> list[tuple[T, asyncio.Future[R]]]:
+        """The next set: the oldest whose callers still wait."""
+        taken: list[tuple[T, asyncio.Future[R]]] = []
+        while self._waiting and len(taken) < self._most:
+            item, future = self._waiting.popleft()
+            if not future.done():
+                taken.append((item, future))
+        return taken
 
     async def _run_set(self, taken: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
         try:

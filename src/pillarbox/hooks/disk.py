@@ -1,7 +1,9 @@
 """Files that are on the disk when a call returns; imports next to nothing, for a receiver starts in milliseconds."""
 
+import errno
 import fcntl
 import os
+import stat
 
 
 def make_folder(folder: str) -> None:
@@ -16,9 +18,43 @@ def make_folder(folder: str) -> None:
         sync_folder(parent)
 
 
+def is_own_folder(folder: str) -> bool:
+    """Whether a folder is ours and nobody else may change what is in it."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
+def open_file(path: str, how: int) -> int:
+    """A regular file; whatever else has the name is neither followed nor waited for."""
+    fd = os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def read_file(path: str, most: int) -> bytes:
+    """The beginning of a regular file, all of it unless it is larger than asked for."""
+    fd = open_file(path, os.O_RDONLY)
+    with open(fd, "rb") as file:
+        return file.read(most)
+
+
+def size_of(path: str) -> int:
+    """How large a regular file is; less than nothing if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return -1
+    return found.st_size if stat.S_ISREG(found.st_mode) else -1
+
+
 def write_file(path: str, how: int, text: bytes) -> None:
     """Make a file or add to it, as the flags say."""
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | how, 0o600)
+    fd = open_file(path, os.O_CREAT | os.O_WRONLY | how)
     try:
         write(fd, text)
         sync(fd)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from pillarbox.storage import Row, instant, instant_or_none
+from pillarbox.storage import Row, instant, instant_or_none, is_intact
 
 Status = Literal["pending", "processing", "delivered", "failed", "superseded", "dead"]
 STATUSES: tuple[Status, ...] = ("pending", "processing", "delivered", "failed", "superseded", "dead")
@@ -39,7 +39,7 @@ class HookEvent(msgspec.Struct, frozen=True):
 
 
 class HookRow(NamedTuple):
-    """A claimed row of `hook_outbox`; the payload is None where it is not a JSON object.
+    """A claimed row of `hook_outbox`; the payload is None where it is damaged or not a JSON object.
 
     One that was dead and is tried again has taken effect before.
     """
@@ -108,7 +108,8 @@ def read_payload(text: str) -> dict[str, Any] | None:
 
 
 def row_from(row: Row) -> HookRow:
-    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], read_payload(row[7]), bool(row[8]))
+    payload = read_payload(row[7]) if is_intact(row[9], row[1], row[3], row[7]) else None
+    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], payload, bool(row[8]))
 
 
 def record_from(row: Row) -> HookRecord:

@@ -201,7 +201,7 @@ class Hooks:
 
     async def _deliver(self, row: HookRow) -> Outcome:
         if row.payload is None:
-            return Failed("The payload is not a JSON object.")
+            return Failed("The payload is damaged or not a JSON object.")
         if row.event_type == "agent_stop":
             await _complete_transcript(row.payload)
         event = HookEvent(row.id, row.session_id, row.event_type, row.payload, row.attempt_count)

@@ -1,74 +1,101 @@
 """`pillarbox hook`: keeps one event of an agent, says nothing and always succeeds; the agent waits, so it imports little."""
 
+import _thread
 import json
 import os
 import select
-import signal
 import time
 
 from pillarbox.hooks import spool
+from pillarbox.hooks.disk import read_file
 from pillarbox.hooks.store import WouldOvertake, store
 from pillarbox.hooks.vocabulary import normalise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from collections.abc import Callable
+    from typing import Any
 
 DEFAULT_DATABASE = "sqlite:///pillarbox.db"
+DEFAULT_SETTINGS = "pillarbox.toml"
 LARGEST_INPUT = 16 * 1024 * 1024
-INPUT_SECONDS = 5.0
+LARGEST_SETTINGS = 1024 * 1024
+SILENCE_SECONDS = 2.0
+INPUT_SECONDS = 3.0
 LOCK_SECONDS = 1.5
+# From the start on; for an event that was read just before, a little later.
+RESCUE_SECONDS = 4.0
+SHORTEST_TURN = 0.5
+_MOST_LOOKS = 8
+_STARTED = time.monotonic()
 
 
 class BrokenInput(Exception):
     """What the agent gave is no event; the text tells why without repeating any of it."""
 
 
-def main(arguments: list[str]) -> "NoReturn":
-    """Take one event and end the process, with success and in silence whatever happens."""
-    try:
-        _be_silent()
-        receive(arguments)
-    finally:
-        os._exit(0)
-
-
-def receive(arguments: list[str]) -> None:
-    """Read one event and keep it: in the database, or else in the spool."""
+def receive(arguments: list[str], was_read: "Callable[[], None]") -> None:
+    """Read one event, say so, and keep it: in the database, or else in the spool."""
     options = _options(arguments)
     agent = options.get("--agent")
     record = _record(arguments, agent if agent and is_name(agent, 100) else None)
+    was_read()
     if record is not None:
         database = options.get("--database") or os.environ.get("PILLARBOX_DATABASE") or DEFAULT_DATABASE
-        folder = options.get("--spool-dir") or _spool_dir() or spool.default_spool_dir(database)
-        keep(record, database, os.path.abspath(folder))
+        named = options.get("--spool-dir") or _spool_dir(options.get("--config") or DEFAULT_SETTINGS)
+        folder = os.path.abspath(named or spool.default_spool_dir(database))
+        _thread.start_new_thread(_rescue, (record, folder))
+        keep(record, database, folder)
 
 
 def keep(record: "dict[str, Any]", database: str, folder: str) -> None:
     """Store an event, never before older ones of its session that wait in the spool."""
-    named = {"session": record["session_id"], "native": record["native_session_id"]}
-    keys = [f"{kind}:{name}" for kind, name in named.items() if name]
-    key = next((key for key in keys if spool.is_waiting(folder, key)), keys[0])
+    key = spool.key_of(folder, spool.keys_of(record))
+    tried = False
     try:
         slot = spool.lock(folder, key, seconds=LOCK_SECONDS)
-    except OSError:
-        # Without a spool there is nothing to overtake, and nowhere else to go.
-        store(record, database, folder)
-        return
-    if slot is not None and not slot.has_events():
+        if slot is not None and not slot.has_events():
+            tried = True
+            try:
+                store(record, database, folder)
+                slot.remove()
+                return
+            except WouldOvertake as older:
+                slot.remove()
+                slot, key = spool.lock(folder, older.key, seconds=LOCK_SECONDS), older.key
+            except Exception:  # noqa: S110 - whatever the database's trouble is, the spool is the answer
+                pass
+        if slot is None:
+            spool.put_aside(folder, key, record)
+        else:
+            slot.append(record)
+    except (OSError, ValueError):
+        _keep_somewhere(record, database, folder, tried=tried)
+
+
+def _keep_somewhere(record: "dict[str, Any]", database: str, folder: str, *, tried: bool) -> None:
+    """Where the session's file cannot be had or written, out of order is better than not at all."""
+    key = spool.key_of(folder, spool.keys_of(record))
+    if tried or spool.is_waiting(folder, key):
         try:
-            store(record, database, folder)
-            slot.remove()
+            spool.put_aside(folder, key, record)
             return
-        except WouldOvertake as older:
-            slot.remove()
-            slot, key = spool.lock(folder, older.key, seconds=LOCK_SECONDS), older.key
-        except Exception:  # noqa: S110 - whatever the database's trouble is, the spool is the answer
-            pass
-    if slot is None:
+        except (OSError, ValueError):
+            if tried:
+                raise
+    try:
+        store(record, database, None)
+    except Exception:
         spool.put_aside(folder, key, record)
-    else:
-        slot.append(record)
+
+
+def _rescue(record: "dict[str, Any]", folder: str) -> None:
+    """An event that is not kept when time runs out goes to the spool; if it was kept after all, its key tells."""
+    time.sleep(max(SHORTEST_TURN, _STARTED + RESCUE_SECONDS - time.monotonic()))
+    try:
+        spool.put_aside(folder, spool.key_of(folder, spool.keys_of(record)), record)
+    finally:
+        os._exit(0)
 
 
 def _record(arguments: list[str], agent: str | None) -> "dict[str, Any] | None":
@@ -107,11 +134,18 @@ def _event(arguments: list[str], agent: str | None) -> "tuple[str, dict[str, Any
 
 
 def _stdin() -> bytes:
-    """Everything on stdin, or what came of it before we had waited long enough."""
+    """Everything on stdin, or the event as soon as it is whole, or what came before we had waited long enough."""
     deadline = time.monotonic() + INPUT_SECONDS
-    pieces: list[bytes] = []
-    size = 0
-    while (left := deadline - time.monotonic()) > 0 and select.select([0], [], [], left)[0]:
+    text = bytearray()
+    size = looks = 0
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([0], [], [], 0)[0]:
+            # Nothing more for now: an agent that leaves the pipe open would keep us, and we the agent.
+            looks += 1
+            if looks <= _MOST_LOOKS and _is_whole(text):
+                break
+            if not select.select([0], [], [], min(left, SILENCE_SECONDS))[0]:
+                break
         try:
             piece = os.read(0, 65_536)
         except BlockingIOError:
@@ -122,11 +156,21 @@ def _stdin() -> bytes:
             break
         size += len(piece)
         if size <= LARGEST_INPUT:
-            pieces.append(piece)
+            text += piece
         # The rest is read all the same: an agent must not fail because we do not listen.
     if size > LARGEST_INPUT:
         raise BrokenInput("The input of the hook is larger than 16 MiB.")
-    return b"".join(pieces)
+    return bytes(text)
+
+
+def _is_whole(text: bytearray) -> bool:
+    if not text.rstrip().endswith(b"}"):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _options(arguments: list[str]) -> dict[str, str]:
@@ -139,19 +183,18 @@ def _options(arguments: list[str]) -> dict[str, str]:
     return found
 
 
-def _spool_dir() -> str | None:
+def _spool_dir(settings: str) -> str | None:
     """The folder that the settings name."""
     if given := os.environ.get("PILLARBOX_HOOKS__SPOOL_DIR"):
         return given
     try:
-        with open("pillarbox.toml", "rb") as file:
-            text = file.read()
+        text = read_file(os.path.realpath(settings), LARGEST_SETTINGS)
         if b"spool_dir" not in text:
             return None
         import tomllib
 
         given = tomllib.loads(text.decode())["hooks"]["spool_dir"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return given if isinstance(given, str) else None
 
@@ -162,12 +205,3 @@ def is_name(text: str, most: int) -> bool:
         letter < " " or "\x7f" <= letter <= "\x9f" or letter in "\u2028\u2029" or "\ud800" <= letter <= "\udfff"
         for letter in text
     )
-
-
-def _be_silent() -> None:
-    """Give nothing to read, and do not end halfway because the agent or its terminal does."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)

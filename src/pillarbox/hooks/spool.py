@@ -3,6 +3,9 @@
 A receiver holds its session's file while it stores an event, so nobody overtakes what waits in it. A file is removed only by
 whoever holds its lock. A receiver that cannot have the lock in time puts its event into the folder `FILE.aside`, which the next
 holder of the lock appends to the file first. Every event carries a key of its own, so taking it twice does no harm.
+
+A session may be called by two names, ours and its agent's. An event that has both leaves an alias where the other one would
+look, so that all of them wait in one file.
 """
 
 import fcntl
@@ -16,20 +19,29 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-from pillarbox.hooks.disk import make_folder, sync, sync_folder, write, write_file
+from pillarbox.hooks.disk import (
+    is_own_folder,
+    make_folder,
+    open_file,
+    read_file,
+    size_of,
+    sync,
+    sync_folder,
+    write,
+    write_file,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
     from typing import Any
 
 VERSION = 1
-MOST_RECORDS = 500
-MOST_BYTES = 4 * 1024 * 1024
 LONGEST_LINE = 16 * 1024 * 1024
-_FILE = ".jsonl"
-_ASIDE = ".aside"
-_BROKEN = ".broken"
+SHARED = "/var/tmp/pillarbox"  # noqa: S108 - what is found there is checked
+FILE = ".jsonl"
+ASIDE = ".aside"
+ALIAS = ".alias"
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02
 _DRAFT_SECONDS = 60.0
@@ -48,8 +60,15 @@ def default_spool_dir(database_url: str) -> str:
         return os.path.realpath(path) + ".spool"
     state = os.environ.get("XDG_STATE_HOME") or ""
     if not os.path.isabs(state):
-        state = os.path.join(os.path.expanduser("~"), ".local", "state")
+        home = os.path.expanduser("~")
+        state = os.path.join(home, ".local", "state") if os.path.isabs(home) and home != "/" else _homeless_state()
     return os.path.join(state, "pillarbox", "spool", _server_name(database_url))
+
+
+def _homeless_state() -> str:
+    """For a user without a home; anybody may make folders there, so one that is not ours alone is as none at all."""
+    state = f"{SHARED}-{os.geteuid()}"
+    return state if not os.path.lexists(state) or is_own_folder(state) else os.path.join(os.devnull, "state")
 
 
 def _server_name(url: str) -> str:
@@ -63,30 +82,46 @@ def line_of(record: "dict[str, Any]") -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
+def keys_of(record: "dict[str, Any]") -> list[str]:
+    """The names of an event's session, ours first."""
+    named = {"session": record["session_id"], "native": record["native_session_id"]}
+    return [f"{kind}:{name}" for kind, name in named.items() if name]
+
+
 def is_waiting(folder: str, key: str) -> bool:
     """Whether events of this key wait in the spool."""
-    return _has_events(_path(folder, key))
+    return has_events(path_of(folder, key))
+
+
+def key_of(folder: str, keys: list[str]) -> str:
+    """The key under which events of a session wait that goes by all these, or the first of them."""
+    for key in keys:
+        for each in (key, _alias_of(folder, key)):
+            if each and is_waiting(folder, each):
+                return each
+    return keys[0]
 
 
 def lock(folder: str, key: str, *, seconds: float) -> "Slot | None":
-    """The key's file, made if need be; None when others held it all the time."""
-    return _lock(_path(folder, key), seconds)
+    """The key's file, made if need be; None when others held it all the time, or hold it while events wait in it."""
+    return lock_path(path_of(folder, key), seconds, key)
 
 
 def put_aside(folder: str, key: str, record: "dict[str, Any]") -> None:
     """Keep an event whose file is held by others; it goes behind what the file holds by then."""
-    aside = _path(folder, key) + _ASIDE
-    name = f"{time.time_ns():020d}-{os.getpid()}"
-    draft = os.path.join(aside, "." + name)
+    aside = path_of(folder, key) + ASIDE
     while True:
         make_folder(aside)
+        name = f"{_highest(aside) + 1:020d}-{os.getpid()}"
+        draft = os.path.join(aside, "." + name)
         try:
             write_file(draft, os.O_EXCL, line_of(record))
+            os.rename(draft, os.path.join(aside, name))
             break
         except FileNotFoundError:
             # Whoever emptied the folder has just removed it.
             continue
-    os.rename(draft, os.path.join(aside, name))
+    _leave_aliases(folder, key, record)
     try:
         sync_folder(aside)
         sync_folder(folder)
@@ -98,26 +133,28 @@ def put_aside(folder: str, key: str, record: "dict[str, Any]") -> None:
 class Slot:
     """One session's file, open and locked until it is closed."""
 
-    __slots__ = ("_fd", "_path")
+    __slots__ = ("_key", "fd", "path")
 
-    def __init__(self, path: str, fd: int) -> None:
-        self._path = path
-        self._fd = fd
+    def __init__(self, path: str, fd: int, key: str) -> None:
+        self.path = path
+        self.fd = fd
+        self._key = key
 
     def has_events(self) -> bool:
-        return _has_events(self._path)
+        return has_events(self.path)
 
     def append(self, record: "dict[str, Any]") -> None:
         """Add an event behind those that wait, on disk when this returns."""
+        _leave_aliases(os.path.dirname(self.path), self._key, record)
         self.gather()
         self._add([line_of(record)])
 
     def gather(self) -> None:
         """Append what was put aside, in the order in which it came."""
-        aside = self._path + _ASIDE
+        aside = self.path + ASIDE
         names = _put_aside(aside)
         if names:
-            self._add(map(_content, names))
+            self._add(ended(read_file(name, LONGEST_LINE)) for name in names)
             for name in names:
                 os.unlink(name)
         try:
@@ -126,97 +163,38 @@ class Slot:
             # It never was there, or somebody is writing into it now.
             return
 
-    def batches(self) -> "Iterator[Batch]":
-        """What waits, in pieces; the file goes when all of them are stored."""
-        self.gather()
-        start = 0
-        while True:
-            records, broken, end = _read(self._fd, start)
-            if end == start:
-                self.gather()
-                if os.fstat(self._fd).st_size == end:
-                    self.remove()
-                    return
-                continue
-            if records:
-                batch = Batch(records)
-                yield batch
-                if not batch.stored:
-                    return
-            if broken:
-                _keep_broken(self._path + _BROKEN, broken)
-            start = end
-
     def remove(self) -> None:
         """Take the file away; those who wait for its lock will notice."""
-        if _is_linked(self._fd, self._path):
-            os.unlink(self._path)
+        if _is_linked(self.fd, self.path):
+            os.unlink(self.path)
 
     def close(self) -> None:
-        os.close(self._fd)
+        os.close(self.fd)
 
-    def _add(self, pieces: "Iterator[bytes] | list[bytes]") -> None:
-        size = os.fstat(self._fd).st_size
+    def _add(self, pieces: "Iterable[bytes]") -> None:
+        size = os.fstat(self.fd).st_size
         try:
-            if size and os.pread(self._fd, 1, size - 1) != b"\n":
+            if size and os.pread(self.fd, 1, size - 1) != b"\n":
                 # A line that was torn by a crash stays one line.
-                write(self._fd, b"\n")
+                write(self.fd, b"\n")
             for piece in pieces:
-                write(self._fd, piece)
+                write(self.fd, piece)
         except OSError:
-            os.ftruncate(self._fd, size)
+            os.ftruncate(self.fd, size)
             raise
-        sync(self._fd)
-        sync_folder(os.path.dirname(self._path))
+        sync(self.fd)
+        sync_folder(os.path.dirname(self.path))
 
 
-class Batch:
-    """Records of one file, in order; the file is held until the next batch is asked for."""
-
-    __slots__ = ("records", "stored")
-
-    def __init__(self, records: "list[dict[str, Any]]") -> None:
-        self.records = records
-        self.stored = False
-
-    def done(self) -> None:
-        """They are in the database: the spool need not keep them."""
-        self.stored = True
-
-
-def take(folder: str) -> "Iterator[Batch]":
-    """What waits in a spool, the oldest session first; a file whose batch was not `done` is kept, whole.
-
-    Files that others hold are passed over. One that cannot be read does not stop the rest; its error is raised at the end.
-    """
-    failed: OSError | None = None
-    for path in _by_age(folder):
-        try:
-            slot = _lock(path, 0)
-            if slot is None:
-                continue
-            try:
-                yield from slot.batches()
-            finally:
-                slot.close()
-        except OSError as error:
-            failed = failed or error
-    if failed:
-        raise failed
-
-
-def _path(folder: str, key: str) -> str:
-    return os.path.join(folder, blake2b(key.encode(), digest_size=16).hexdigest() + _FILE)
-
-
-def _lock(path: str, seconds: float) -> Slot | None:
+def lock_path(path: str, seconds: float, key: str = "") -> Slot | None:
+    """A file of the spool, locked; only a receiver knows its key."""
     deadline = time.monotonic() + seconds
     while True:
         fd = _open(path)
         try:
-            held = _lock_before(fd, deadline)
+            held = _lock_before(fd, deadline, path)
             if held and _is_linked(fd, path):
-                return Slot(path, fd)
+                return Slot(path, fd, key)
         except BaseException:
             os.close(fd)
             raise
@@ -225,16 +203,56 @@ def _lock(path: str, seconds: float) -> Slot | None:
             return None
 
 
-def _open(path: str) -> int:
-    flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
+def has_events(path: str) -> bool:
+    """Whether a file holds events, or some were put aside for it."""
+    return size_of(path) > 0 or os.path.isdir(path + ASIDE)
+
+
+def ended(text: bytes) -> bytes:
+    """A line with its end."""
+    return text if text.endswith(b"\n") else text + b"\n"
+
+
+def path_of(folder: str, key: str) -> str:
+    """The file of a key."""
+    return os.path.join(folder, digest(key) + FILE)
+
+
+def digest(text: str) -> str:
+    """What stands for a text of any length, in 32 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _alias_of(folder: str, key: str) -> str | None:
+    """The other name under which this session's events wait."""
     try:
-        return os.open(path, flags, 0o600)
+        return os.readlink(path_of(folder, key) + ALIAS)
+    except (OSError, ValueError):
+        return None
+
+
+def _leave_aliases(folder: str, key: str, record: "dict[str, Any]") -> None:
+    for other in keys_of(record):
+        place = path_of(folder, other) + ALIAS
+        if other != key and _alias_of(folder, other) != key:
+            try:
+                os.symlink(key, draft := f"{place}.{os.getpid()}")
+                os.rename(draft, place)
+            except (OSError, ValueError):
+                # Without it the order among the two names is lost, and no event.
+                continue
+
+
+def _open(path: str) -> int:
+    how = os.O_CREAT | os.O_RDWR | os.O_APPEND
+    try:
+        return open_file(path, how)
     except FileNotFoundError:
         make_folder(os.path.dirname(path))
-        return os.open(path, flags, 0o600)
+        return open_file(path, how)
 
 
-def _lock_before(fd: int, deadline: float) -> bool:
+def _lock_before(fd: int, deadline: float, path: str) -> bool:
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -242,7 +260,8 @@ def _lock_before(fd: int, deadline: float) -> bool:
             return True
         except BlockingIOError:
             left = deadline - time.monotonic()
-            if left <= 0:
+            # Where events wait already the database will not be tried, so there is nothing to wait for either.
+            if left <= 0 or has_events(path):
                 return False
             time.sleep(min(pause, left))
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -255,12 +274,10 @@ def _is_linked(fd: int, path: str) -> bool:
         return False
 
 
-def _has_events(path: str) -> bool:
-    try:
-        size = os.stat(path).st_size
-    except OSError:
-        size = 0
-    return size > 0 or os.path.isdir(path + _ASIDE)
+def _highest(aside: str) -> int:
+    """The last number given there: a count, for clocks are set back."""
+    numbers = (name.removeprefix(".").partition("-")[0] for name in os.listdir(aside))
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 def _put_aside(aside: str) -> list[str]:
@@ -269,8 +286,8 @@ def _put_aside(aside: str) -> list[str]:
         names = sorted(os.listdir(aside), key=lambda name: name.removeprefix("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    paths = [os.path.join(aside, name) for name in names]
-    return [path for path, name in zip(paths, names, strict=True) if name[0] != "." or _is_abandoned(path)]
+    paths = [(name, os.path.join(aside, name)) for name in names]
+    return [path for name, path in paths if size_of(path) >= 0 and (name[0] != "." or _is_abandoned(path))]
 
 
 def _is_abandoned(draft: str) -> bool:
@@ -278,71 +295,3 @@ def _is_abandoned(draft: str) -> bool:
         return os.stat(draft).st_mtime < time.time() - _DRAFT_SECONDS
     except FileNotFoundError:
         return False
-
-
-def _ended(text: bytes) -> bytes:
-    return text if text.endswith(b"\n") else text + b"\n"
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return _ended(file.read())
-
-
-def _read(fd: int, start: int) -> "tuple[list[dict[str, Any]], list[bytes], int]":
-    """Records and broken lines from an offset on, and the offset behind them."""
-    records: list[dict[str, Any]] = []
-    broken: list[bytes] = []
-    end = start
-    with open(fd, "rb", closefd=False) as file:
-        file.seek(start)
-        while len(records) < MOST_RECORDS and end - start < MOST_BYTES and (line := file.readline(LONGEST_LINE)):
-            end += len(line)
-            if (record := _parsed(line)) is not None:
-                records.append(record)
-            elif line.strip():
-                broken.append(line)
-    return records, broken, end
-
-
-def _parsed(line: bytes) -> "dict[str, Any] | None":
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and _is_record(record) else None
-
-
-def _is_record(record: "dict[str, Any]") -> bool:
-    texts = [record.get("key"), record.get("event_type"), record.get("session_id") or record.get("native_session_id")]
-    return (
-        record.get("v") == VERSION
-        and all(isinstance(text, str) and text for text in texts)
-        and isinstance(record.get("payload"), dict)
-        and isinstance(record.get("at"), int | float)
-    )
-
-
-def _keep_broken(path: str, lines: list[bytes]) -> None:
-    write_file(path, os.O_APPEND, b"".join(map(_ended, lines)))
-    sync_folder(os.path.dirname(path))
-
-
-def _by_age(folder: str) -> list[str]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    stems = {name.removesuffix(_ASIDE) for name in names}
-    paths = [os.path.join(folder, stem) for stem in stems if stem.endswith(_FILE)]
-    return sorted(paths, key=lambda path: (_age(path), path))
-
-
-def _age(path: str) -> float:
-    """When the first event came; that of a file without one does not matter."""
-    try:
-        with open(path, "rb") as file:
-            record = _parsed(file.readline(LONGEST_LINE))
-        return float(record["at"]) if record else os.stat(path).st_mtime
-    except OSError:
-        return 0.0

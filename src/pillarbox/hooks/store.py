@@ -1,8 +1,8 @@
 """One event into the database by a process that lives for nothing else: a connection, a transaction, a second at most."""
 
 import json
-import os
 import time
+from zlib import crc32
 
 from pillarbox.hooks import spool
 
@@ -30,8 +30,8 @@ _OPEN_STRAND = (
     "INSERT INTO hook_strand (session_id, next_seq, token) VALUES (?, 1, 0) ON CONFLICT (session_id) DO NOTHING"
 )
 _LOCK_STRAND = "SELECT next_seq FROM hook_strand WHERE session_id = ?"
-_INSERT = """INSERT INTO hook_outbox (session_id, seq, event_type, event_key, created_at, next_attempt_at, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (event_key) WHERE event_key IS NOT NULL DO NOTHING RETURNING id"""
+_INSERT = """INSERT INTO hook_outbox (session_id, seq, event_type, event_key, created_at, next_attempt_at, payload, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (event_key) WHERE event_key IS NOT NULL DO NOTHING RETURNING id"""
 _LENGTHEN = """UPDATE hook_strand SET next_seq = next_seq + 1, open_count = open_count + 1,
 head_seq = COALESCE(head_seq, ?), due_at = CASE WHEN head_seq IS NULL THEN ? ELSE due_at END WHERE session_id = ?"""
 _FOR_UPDATE = " FOR NO KEY UPDATE"
@@ -51,8 +51,8 @@ class WouldOvertake(Exception):
         self.key = key
 
 
-def store(record: "dict[str, Any]", database: str, folder: str) -> None:
-    """Store an event in the database within a second, or raise."""
+def store(record: "dict[str, Any]", database: str, folder: str | None) -> None:
+    """Store an event in the database within a second, or raise; without a folder nothing waits that it could overtake."""
     path = spool.sqlite_path(database)
     if path is None:
         _store_in_postgres(record, database, folder)
@@ -60,7 +60,7 @@ def store(record: "dict[str, Any]", database: str, folder: str) -> None:
         _store_in_sqlite(record, path, folder)
 
 
-def _store_in_sqlite(record: "dict[str, Any]", path: str, folder: str) -> None:
+def _store_in_sqlite(record: "dict[str, Any]", path: str, folder: str | None) -> None:
     import apsw
 
     if tuple(map(int, apsw.sqlite_lib_version().split(".")[:3])) < _SAFE_SQLITE:
@@ -106,7 +106,7 @@ def _boot_time(ask: "Ask") -> float:
     return now
 
 
-def _store_in_postgres(record: "dict[str, Any]", url: str, folder: str) -> None:
+def _store_in_postgres(record: "dict[str, Any]", url: str, folder: str | None) -> None:
     """A thread does it, for a name server or a dead network can hold up a connection for longer than we may wait."""
     import threading
 
@@ -143,35 +143,36 @@ def _store_in_postgres(record: "dict[str, Any]", url: str, folder: str) -> None:
         raise failed
 
 
-def _insert(ask: "Ask", record: "dict[str, Any]", seconds: float, folder: str) -> None:
+def _insert(ask: "Ask", record: "dict[str, Any]", seconds: float, folder: str | None) -> None:
     """The event behind those of its session, which is opened unless it is there; nothing at all if it is stored already."""
     now = instant_text(seconds)
     session_id = _session(ask, record, now, folder)
     ask(_OPEN_STRAND, [session_id])
     ((seq,),) = ask(_LOCK_STRAND, [session_id])
     payload = json.dumps(record["payload"], ensure_ascii=False)
-    if ask(_INSERT, [session_id, seq, record["event_type"], record["key"], now, now, payload]):
+    # As `pillarbox.storage.checksum` counts it, which takes too long to import.
+    sum_ = crc32("\0".join([session_id, record["event_type"], payload]).encode())
+    if ask(_INSERT, [session_id, seq, record["event_type"], record["key"], now, now, payload, sum_]):
         ask(_LENGTHEN, [seq, now, session_id])
 
 
-def _session(ask: "Ask", record: "dict[str, Any]", now: str, folder: str) -> str:
+def _session(ask: "Ask", record: "dict[str, Any]", now: str, folder: str | None) -> str:
     session_id, native = record["session_id"], record["native_session_id"]
     found = ask(_LOCK_SESSION, [session_id]) if session_id else ask(_LOCK_NATIVE, [native])
     if found:
         named = str(found[0][0])
-        if not session_id and spool.is_waiting(folder, f"session:{named}"):
+        if folder and not session_id and spool.is_waiting(folder, f"session:{named}"):
             raise WouldOvertake(f"session:{named}")
         return named
-    named = session_id or _new_id()
+    named = session_id or headless_id(native)
     if ask(_OPEN_SESSION, [named, record["agent"], native, now, now]):
         ask(_OPEN_INBOUND, [named])
     return named
 
 
-def _new_id() -> str:
-    """A UUID of version 7, so that ids sort by age."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
+def headless_id(native: str) -> str:
+    """The id of the session that is opened for an agent's own one: the same wherever two do it at once, of UUID's version 8."""
+    value = int(spool.digest(f"headless:{native}"), 16) & ~(0xF << 76) & ~(0x3 << 62) | 0x8 << 76 | 0x2 << 62
     text = f"{value:032x}"
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 

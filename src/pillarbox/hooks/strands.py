@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pillarbox.hooks.model import Stored
 from pillarbox.sessions.registry import unknown_session
-from pillarbox.storage import Step, load_queries, together
+from pillarbox.storage import Step, checksum, load_queries, together
 
 queries = load_queries("pillarbox.hooks")
 
@@ -74,7 +74,8 @@ def _insert(
         seq = next_seq[item.session_id]
         next_seq[item.session_id] = seq + 1
         places[item.session_id, seq] = position
-        rows.append((item.session_id, seq, item.event_type, item.key, item.created_at, item.payload_json))
+        sum_ = checksum(item.session_id, item.event_type, item.payload_json)
+        rows.append((item.session_id, seq, item.event_type, item.key, item.created_at, item.payload_json, sum_))
     heads: dict[str, int] = {}
     added: Counter[str] = Counter()
     for session_id, seq, row_id in (yield queries.insert(rows=rows, now=now)):

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pillarbox.inbound import strands
 from pillarbox.inbound.strands import queries
+from pillarbox.inbound.targets.tmux_text import clean, fenced, without_envelope
 from pillarbox.storage import Row, Step
 
 _LOOK_BACK = 50
@@ -30,15 +31,15 @@ def confirm(prompts: Sequence[tuple[str, str]], now: datetime) -> Step[None]:
 
 
 def carried(prompt: str, rows: Sequence[Row]) -> int | None:
-    """The oldest of these (id, content) that is the prompt, else the longest that is a part of it."""
+    """The oldest of these (id, content) that is the prompt, whoever it says is speaking, else the longest part of it."""
     asked = _plain(prompt)
-    contents = [(row_id, _plain(content)) for row_id, content in rows]
+    whole = {asked, _plain(without_envelope(prompt))}
+    contents = [(row_id, clean(content)) for row_id, content in rows]
     for row_id, content in contents:
-        if content and content == asked:
+        if content and not whole.isdisjoint((_plain(content), _plain(fenced(content)))):
             return int(row_id)
-    parts = [
-        (len(content), row_id) for row_id, content in contents if len(content) >= _SHORTEST_PART and content in asked
-    ]
+    plain = [(row_id, _plain(content)) for row_id, content in contents]
+    parts = [(len(content), row_id) for row_id, content in plain if len(content) >= _SHORTEST_PART and content in asked]
     return int(max(parts, key=lambda part: part[0])[1]) if parts else None
 
 

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.errors import Unavailable
 from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
-from pillarbox.storage import Database, Row, Statement, Step, instant, together
+from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, instant, is_intact, together
 from pillarbox.strands import StrandLeases
 from pillarbox.text import printable
 
@@ -20,6 +21,7 @@ _MOST_RESCUED = 500
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
 _EXCERPT = 200
+_CHECKSUM = 22
 _LONGEST_ERROR = 1000
 
 Held = Settlement[Parcel]
@@ -197,10 +199,12 @@ class InboundLane(StrandLeases[Parcel]):
 
     def _take_rows(self, heads: Sequence[Row], now: datetime) -> Step[list[Strand[Parcel]]]:
         rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
-        messages = {row[1]: message_from(row) for row in (yield queries.take_rows(rows=rows, now=now))}
+        taken = {(row[1], row[2]): row for row in (yield queries.take_rows(rows=rows, now=now))}
+        if missing := [session_id for session_id, seq, _ in rows if (session_id, seq) not in taken]:
+            raise Unavailable(f"The queue of session {printable(missing[0])} does not fit together. {DAMAGED}")
         return [
-            Strand(session_id, destination, token + 1, (Parcel(messages[session_id], target, state == "starting"),))
-            for session_id, destination, token, _, target, state in heads
+            Strand(session_id, destination, token + 1, (_parcel(taken[session_id, seq], target, state),))
+            for session_id, destination, token, seq, target, state in heads
         ]
 
     def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
@@ -260,6 +264,11 @@ class InboundLane(StrandLeases[Parcel]):
         if not _still_held(settlement, (yield from strands.lock({key}))):
             return None
         return (yield from self._sessions.closing(key, now, reason=reason))
+
+
+def _parcel(row: Row, target: str, state: str) -> Parcel:
+    intact = is_intact(row[_CHECKSUM], row[1], *row[3:10])
+    return Parcel(message_from(row), target, state == "starting", intact)
 
 
 def _not_failed(settlements: Sequence[Held]) -> list[Held]:

@@ -100,6 +100,7 @@ class Parcel(msgspec.Struct, frozen=True):
     message: InboundMessage
     target: str
     starting: bool = False
+    intact: bool = True
 
     @property
     def id(self) -> int:

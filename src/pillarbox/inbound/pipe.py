@@ -34,7 +34,7 @@ from pillarbox.inbound.targets.targets import Deliver
 from pillarbox.inbound.upkeep import Pruned
 from pillarbox.process import is_dead
 from pillarbox.sessions import Session, Sessions
-from pillarbox.storage import Database, Step
+from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics
 
 DeliverT = TypeVar("DeliverT", bound=Deliver)
@@ -246,6 +246,8 @@ class Inbound:
         return await self._database.write_new(work)
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
+        if not parcel.intact:
+            return Retry(DAMAGED)
         if parcel.starting:
             seconds = self._policy.startup_gate.total_seconds()
             return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)

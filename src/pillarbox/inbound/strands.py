@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pillarbox.errors import DuplicateMismatch
 from pillarbox.inbound.model import Enqueued, NewMessage
 from pillarbox.sessions.registry import closed_session, unknown_session
-from pillarbox.storage import Row, Step, load_queries, together
+from pillarbox.storage import Row, Step, checksum, load_queries, together
 from pillarbox.text import printable
 
 queries = load_queries("pillarbox.inbound")
@@ -159,6 +159,10 @@ def _columns(item: Checked, seq: int, now: datetime) -> tuple[object, ...]:
         new.source_message_id,
         new.source_channel_id,
         now,
+        checksum(
+            *(new.session_id, new.origin, new.message_type, new.content, item.payload_json),
+            *(new.actor_id, new.actor_name, new.actor_avatar_url),
+        ),
     )
 
 

@@ -74,6 +74,7 @@ def check_origin(field: str, origin: str) -> None:
         raise InvalidInput(field, str(fault)) from None
 
 
+@lru_cache(maxsize=4096)
 def judge_url(url: str, *, trusted: frozenset[str]) -> bool:
     """Whether the operator trusts the URL's origin; a ValueError says why nothing may be sent to it."""
     origin = _split(url)

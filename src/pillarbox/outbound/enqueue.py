@@ -14,7 +14,7 @@ from pillarbox.outbound.candidates import OPTED_OUT
 from pillarbox.outbound.lane import new_id, queries
 from pillarbox.outbound.model import Checked, Queued
 from pillarbox.outbound.tenants import unknown_tenant
-from pillarbox.storage import Row, Statement, Step, together
+from pillarbox.storage import Row, Statement, Step, checksum, together
 
 Answer = Queued | Exception
 PENDING, REFUSED = "pending", "opted-out"
@@ -162,6 +162,14 @@ def _queue(order: Order, now: datetime) -> tuple[object, ...]:
 
 def _history(order: Order, refusal: str | None, now: datetime) -> tuple[object, ...]:
     message = order.message
+    said = (
+        message.subject,
+        message.text if message.channel != "webhook" else message.body,
+        message.html,
+        json.dumps(message.options, ensure_ascii=False),
+        order.sealed,
+        msgspec.json.encode(message.attachments).decode() if message.attachments else None,
+    )
     return (
         order.message_id,
         order.tenant_id,
@@ -178,10 +186,6 @@ def _history(order: Order, refusal: str | None, now: datetime) -> tuple[object, 
         # What stands between two tags is nothing that a tag could be.
         json.dumps(message.tags, ensure_ascii=False, separators=(",\n", ":")),
         order.trace,
-        message.subject,
-        message.text if message.channel != "webhook" else message.body,
-        message.html,
-        json.dumps(message.options, ensure_ascii=False),
-        order.sealed,
-        msgspec.json.encode(message.attachments).decode() if message.attachments else None,
+        *said,
+        checksum(message.to, *said),
     )

@@ -26,17 +26,9 @@ from pillarbox.outbound.candidates import (
     within_caps,
 )
 from pillarbox.outbound.settling import Ending
-from pillarbox.storage import Database, Row, Statement, Step, instant, load_queries, together
+from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, instant, is_intact, load_queries, together
 
-_MESSAGE = """h.message_id, h.tenant_id, h.channel, h.to_address, h.subject,
-    CASE WHEN q.state = 'sending' THEN 'processing' ELSE h.status END,
-    CASE WHEN q.state = 'sending' THEN q.attempt_count ELSE h.attempt_count END,
-    h.max_attempts, h.priority, CASE WHEN q.state = 'sending' THEN NULL ELSE h.next_attempt_at END,
-    CASE WHEN q.state = 'sending' THEN q.claimed_at ELSE h.last_attempt_at END,
-    h.sent_at, h.delivered_at, h.failed_at, h.error_message, h.provider, h.provider_msg_id, h.category, h.tags,
-    h.created_at, h.updated_at"""
-# A message as it is read: an attempt that runs is known to the queue alone.
-queries = load_queries("pillarbox.outbound", message=_MESSAGE)
+queries = load_queries("pillarbox.outbound")
 
 _MOST_AT_ONCE = 500
 _MOST_PROMOTED = 1000
@@ -229,10 +221,15 @@ def _read(admitted: Sequence[Candidate]) -> Step[tuple[dict[str, Row], dict[str,
         queries.opted_out(rows=sorted(contacts)),
         queries.contents(message_ids=[each.message_id for each in admitted]),
     )
-    contents = {row[0]: row for row in rows if row[_TO_ADDRESS] is not None}
-    refused = opted_out_among(admitted, opted)
+    contents = {row[0]: row[:-1] for row in rows if row[_TO_ADDRESS] is not None}
+    refused = {row[0]: Ending("failed", DAMAGED) for row in rows if row[0] in contents and not _is_intact(row)}
+    refused |= opted_out_among(admitted, opted)
     refused |= {each.message_id: Ending("canceled", FORGOTTEN) for each in admitted if each.message_id not in contents}
     return contents, refused
+
+
+def _is_intact(row: Row) -> bool:
+    return is_intact(row[-1], *row[_TO_ADDRESS : _TO_ADDRESS + 7])
 
 
 def _take(

@@ -39,7 +39,7 @@ from pillarbox.process import is_dead
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.storage import Database, Row, Step, instant
 from pillarbox.telemetry import Metrics
-from pillarbox.text import check_text
+from pillarbox.text import check_text, printable
 
 _MOST_TOGETHER = 256
 _PRUNE_EVERY = 60.0
@@ -191,7 +191,7 @@ class Outbound:
             return (yield queries.remove_opt_out(tenant_id=tenant_id, opt_out_id=opt_out_id))
 
         if not await self._database.write(work):
-            raise NotFound(f"There is no such opt-out at tenant {tenant_id}; list them first.")
+            raise NotFound(f"There is no such opt-out at tenant {printable(tenant_id)}; list them first.")
 
     async def unsubscribe(self, token: str) -> bool:
         """Opt out whoever an unsubscribe link was sent to; False for a token that is not ours."""

@@ -47,11 +47,11 @@ RETURNING tenant_id, key
 -- name: insert_history
 INSERT INTO message_history
     (message_id, tenant_id, channel, status, max_attempts, priority, category, next_attempt_at, expires_at, error_message,
-     contact, to_address, tags, trace, created_at, updated_at, subject, body_text, body_html, options, sealed, attachments)
+     contact, to_address, tags, trace, created_at, updated_at, subject, body_text, body_html, options, sealed, attachments, checksum)
 SELECT rows.message_id, rows.tenant_id, rows.channel, rows.status, rows.max_attempts, rows.priority, rows.category,
     rows.next_attempt_at, rows.expires_at, rows.error_message, rows.contact, rows.to_address, rows.tags, rows.trace, :now, :now,
-    rows.subject, rows.body_text, rows.body_html, rows.options, rows.sealed, rows.attachments
-FROM :rows(message_id text, tenant_id text, channel text, status text, max_attempts bigint, priority bigint, category text, next_attempt_at instant, expires_at instant, error_message text, contact text, to_address text, tags text, trace text, subject text, body_text text, body_html text, options text, sealed text, attachments text)
+    rows.subject, rows.body_text, rows.body_html, rows.options, rows.sealed, rows.attachments, rows.checksum
+FROM :rows(message_id text, tenant_id text, channel text, status text, max_attempts bigint, priority bigint, category text, next_attempt_at instant, expires_at instant, error_message text, contact text, to_address text, tags text, trace text, subject text, body_text text, body_html text, options text, sealed text, attachments text, checksum bigint)
 
 -- name: insert_queue
 INSERT INTO message_queue
@@ -139,7 +139,7 @@ RETURNING message_id, token, attempt_count, last_attempt
 -- name: contents
 -- What a message says, and how its tenant sends it.
 SELECT h.message_id, h.tenant_id, h.channel, h.category, h.to_address, h.subject, h.body_text, h.body_html, h.options, h.sealed,
-    h.attachments, h.trace, h.created_at, t.providers, t.settings
+    h.attachments, h.trace, h.created_at, t.providers, t.settings, h.checksum
 FROM message_history h JOIN tenants t ON t.tenant_id = h.tenant_id
 WHERE h.message_id :in(message_ids text)
 
@@ -272,58 +272,6 @@ DELETE FROM idempotency_key WHERE (tenant_id, key) IN (
     SELECT k.tenant_id, k.key FROM idempotency_key k WHERE k.created_at < :before ORDER BY k.created_at LIMIT :limit)
 RETURNING key
 
--- name: get
-SELECT {message}, h.body_text, h.body_html
-FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
-WHERE h.message_id = :message_id AND (:tenant_id = '' OR h.tenant_id = :tenant_id)
-
--- name: list_messages
--- The newest first, on idx_message_history_tenant.
-SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
-WHERE h.tenant_id = :tenant_id AND h.message_id < :before
-    AND (:status = '' OR (h.status = :status AND q.message_id IS NULL))
-    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
-    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
-    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
-ORDER BY h.message_id DESC LIMIT :limit
-
--- name: list_all
--- The same of all tenants, on the primary key.
-SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
-WHERE (:tenant_id = '' OR h.tenant_id = :tenant_id) AND h.message_id < :before
-    AND (:status = '' OR (h.status = :status AND q.message_id IS NULL))
-    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
-    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
-    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
-ORDER BY h.message_id DESC LIMIT :limit
-
--- name: list_trouble
--- What ended badly is rare and looked for most: on idx_message_history_trouble.
-SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
-WHERE h.tenant_id = :tenant_id AND h.status = :status AND h.status IN ('failed', 'bounced', 'canceled', 'expired')
-    AND h.message_id < :before
-    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
-    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
-    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
-ORDER BY h.message_id DESC LIMIT :limit
-
--- name: list_queued
--- What has not ended is in the queue: found there, however much has ended before.
-SELECT {message} FROM message_queue q JOIN message_history h ON h.message_id = q.message_id
-WHERE (:tenant_id = '' OR q.tenant_id = :tenant_id) AND q.message_id < :before
-    AND CASE WHEN q.state = 'sending' THEN 'processing' ELSE h.status END = :status
-    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
-    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
-    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
-ORDER BY h.message_id DESC LIMIT :limit
-
--- name: attempts
-SELECT attempt, started_at, finished_at, outcome, status_code, error, provider FROM message_attempt
-WHERE message_id = :message_id ORDER BY attempt
-
--- name: events
-SELECT type, at, detail FROM message_event WHERE message_id = :message_id ORDER BY event_id
-
 -- name: lock_queued
 SELECT message_id, state FROM message_queue WHERE message_id = :message_id :lock(message_queue)
 
@@ -368,12 +316,3 @@ UPDATE message_event SET detail = NULL WHERE message_id :in(message_ids text)
 -- name: forget_opt_outs
 -- The opt-out itself stays, as a keyed hash that only the same contact leads to.
 UPDATE message_opt_out SET address = NULL, reason = NULL WHERE tenant_id = :tenant_id AND contact = :contact
-
--- name: counts
-SELECT state, count(*) FROM message_queue GROUP BY state
-
--- name: oldest_ready
-SELECT min(next_attempt_at) FROM message_queue WHERE state = 'ready'
-
--- name: count_failed
-SELECT count(*) FROM message_queue WHERE state = 'scheduled' AND attempt_count > 0

@@ -9,10 +9,19 @@ from datetime import datetime
 from typing import Any
 
 from pillarbox.errors import NotFound
-from pillarbox.outbound.lane import queries
 from pillarbox.outbound.model import Attempt, Event, MessageItem, OptOut, OutboundMessage, OutboundStatus, Status
-from pillarbox.storage import Row, Step, instant, instant_or_none
+from pillarbox.storage import Row, Step, instant, instant_or_none, load_queries
 from pillarbox.text import printable
+
+_MESSAGE = """h.message_id, h.tenant_id, h.channel, h.to_address, h.subject,
+    CASE WHEN q.state = 'sending' THEN 'processing' ELSE h.status END,
+    CASE WHEN q.state = 'sending' THEN q.attempt_count ELSE h.attempt_count END,
+    h.max_attempts, h.priority, CASE WHEN q.state = 'sending' THEN NULL ELSE h.next_attempt_at END,
+    CASE WHEN q.state = 'sending' THEN q.claimed_at ELSE h.last_attempt_at END,
+    h.sent_at, h.delivered_at, h.failed_at, h.error_message, h.provider, h.provider_msg_id, h.category, h.tags,
+    h.created_at, h.updated_at"""
+# A message as it is read: an attempt that runs is known to the queue alone.
+queries = load_queries("pillarbox.outbound", "reading.sql", message=_MESSAGE)
 
 Shown = Callable[[datetime], datetime]
 

@@ -1,4 +1,4 @@
-"""The settings themselves: a new section is a struct here and a field of `Settings`."""
+"""The settings themselves: a new section is a struct here, or in a file of its own, and a field of `Settings`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
 from pillarbox.errors import SettingsError
+from pillarbox.settings.adapters import Adapters
+from pillarbox.settings.shapes import Attempts, Bytes, Count, Days, Name, Port, Seconds, Section, Share
 
 _FORWARD_URL = re.compile(r"https?://[\x21-\x7e]+")
-_YEAR = 366 * 86_400.0
-
-Seconds = Annotated[float, Meta(ge=0.01, le=_YEAR)]
-Days = Annotated[float, Meta(gt=0, le=36_600)]
-Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-Port = Annotated[int, Meta(ge=0, le=65_535)]
-Name = Annotated[str, Meta(min_length=1)]
-Bytes = Annotated[int, Meta(ge=0, le=2**40)]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Attempts = Annotated[int, Meta(ge=1, le=20)]
-
 CHANNEL_NAMES = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
 
-REPLAY_DAYS: Mapping[str, float] = MappingProxyType({"telegram": 1.0, "whatsapp": 7.0})
+REPLAY_DAYS: Mapping[str, float] = MappingProxyType({"telegram": 1.0, "whatsapp": 7.0, "slack": 1.0})
 """How long a platform may send the same update again; forgetting it sooner would deliver it twice."""
 
 
@@ -39,10 +30,6 @@ def _refuse_timeout_beyond_lease(section: str, timeout: float | None, lease: flo
 
 def _timeout_below_lease(timeout: float | None, lease: float, *, default: float) -> float:
     return min(default, lease * 2 / 3) if timeout is None else timeout
-
-
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of `pillarbox.toml`."""
 
 
 class Http(Section, frozen=True, kw_only=True):
@@ -327,6 +314,7 @@ class Settings(Section, frozen=True, kw_only=True):
     database: Database = Database()
     inbound: Inbound = Inbound()
     hooks: Hooks = Hooks()
+    adapters: Adapters = Adapters()
     outbound: Outbound = Outbound()
     providers: Annotated[
         Mapping[str, Provider], Meta(description="One table for each provider, as in `[providers.sendgrid]`.")

@@ -30,7 +30,19 @@ _LEAST_ROOM, _LITTLE_ROOM = 64 * _MIB, 1024 * _MIB
 _CHECK_SECONDS = 5.0
 _STEPS_BETWEEN_LOOKS = 100_000
 _LARGEST_SKEW = 60.0
-_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.s3fs")
+_NETWORK = (
+    *("nfs", "cifs", "smb", "9p", "virtiofs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2", "beegfs"),
+    *(
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "fuse.rclone",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "fuse.gcsfuse",
+        "fuse.juicefs",
+        "fuse.smbnetfs",
+    ),
+)
 _MOUNTS = Path("/proc/self/mounts")
 
 
@@ -127,7 +139,11 @@ def _integrity(connection: apsw.Connection) -> Finding:
     except apsw.InterruptError:
         return Finding("integrity", True, f"warning: the file is large; no fault in the first {_CHECK_SECONDS:g} s.")
     except apsw.Error as error:
-        return Finding("integrity", False, f"{type(error).__name__}: the file is damaged; restore a backup.")
+        return Finding(
+            "integrity",
+            False,
+            f"{type(error).__name__}: the file is damaged; restore a backup with `pillarbox restore`.",
+        )
     finally:
         connection.set_progress_handler(None)
     return Finding("integrity", found == "ok", "intact" if found == "ok" else f"damaged: {found}; restore a backup.")
@@ -151,6 +167,13 @@ def _file_system(file: Path) -> Finding:
     if kind.startswith(_NETWORK):
         return Finding("filesystem", True, f"warning: {kind} is a network file system; SQLite needs a local disk.")
     return Finding("filesystem", True, kind or "unknown")
+
+
+def network_share_of(database: Database) -> str | None:
+    """The kind of network file system that an SQLite file lies on, where locks and syncs may not hold what they promise."""
+    path = getattr(database, "path", None)
+    kind = _kind_of_file_system(Path(path).resolve()) if path and path != ":memory:" else ""
+    return kind if kind.startswith(_NETWORK) else None
 
 
 def _kind_of_file_system(file: Path) -> str:

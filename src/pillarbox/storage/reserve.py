@@ -20,10 +20,10 @@ _PIECE = bytes(1024 * 1024)
 class Reserve:
     """Watches the disk of one database file.
 
-    While the disk has plenty nothing is done. When it runs short a file as large as the reserve is laid beside the database, and
-    the write-ahead log is kept below half of that; otherwise no new work is taken. A mark that meets a full disk has that file
-    deleted and takes its room: half of it for itself, half to bring the log home. The reserve is never more than an eighth of
-    the disk; 0 turns it off.
+    While the disk has plenty nothing is done. When it runs short a file as large as the reserve is laid beside the database, half
+    as much again must be free, and the write-ahead log is kept below half of it; otherwise no new work is taken. A mark that
+    meets a full disk has that file deleted and takes its room: half of it for itself, half to bring the log home. The reserve
+    is never more than an eighth of the disk; 0 turns it off.
     """
 
     def __init__(self, path: str, size: int) -> None:
@@ -35,16 +35,16 @@ class Reserve:
         self._longest_log: float = float("inf")
         self._guard = threading.Lock()
 
-    def allows_new_work(self) -> bool:
-        """Whether new work may be written now; lays the reserve aside where that is still to be done."""
+    def allows_new_work(self, spare: int = 0) -> bool:
+        """Whether new work may be written now, beside what is spare inside the file; lays the reserve aside where that is to be done."""
         if not self._size or time.monotonic() < self._plenty_until:
             return True
         with self._guard:
-            return self._look()
+            return self._look(spare)
 
-    def require(self) -> None:
+    def require(self, spare: int = 0) -> None:
         """Raise `DatabaseFull` where new work must not be written."""
-        if not self.allows_new_work():
+        if not self.allows_new_work(spare):
             raise DatabaseFull(
                 "The disk is nearly full, and what is left of it is kept for finishing what was begun; make room and try again."
             )
@@ -60,7 +60,7 @@ class Reserve:
             return True
         return False
 
-    def _look(self) -> bool:
+    def _look(self, spare: int) -> bool:
         try:
             disk = os.statvfs(self._folder)
         except OSError:
@@ -75,7 +75,9 @@ class Reserve:
             return True
         size = min(self._size, disk.f_blocks * disk.f_frsize // _LARGEST_SHARE)
         self._longest_log = size // 2
-        return not self.wants_short_log() and (held >= size or self._lay_aside(size))
+        if self.wants_short_log() or free + held + spare < size + size // 2:
+            return False
+        return held >= size or self._lay_aside(size)
 
     def _lay_aside(self, size: int) -> bool:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,7 +73,7 @@ def plan_restore(file: str, database: str) -> Plan:
             require_intact(backup, file)
             _require_known(backup, file)
             waiting = tuple(_waiting(backup))
-            ended, missing = _compare(backup, database)
+            ended, missing = _compare(file, database)
     except apsw.Error as error:
         raise Unavailable(f"{file} is no backup of Pillarbox that can be read ({type(error).__name__}).") from error
     return Plan(file, database, waiting, ended, missing)
@@ -108,11 +108,12 @@ def _looking_into(file: str) -> Iterator[apsw.Connection]:
     import apsw
 
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(f"{Path(file).resolve().as_uri()}?immutable=1", flags=flags)
-    try:
+    with closing(apsw.Connection(_untouched(file), flags=flags)) as connection:
         yield connection
-    finally:
-        connection.close()
+
+
+def _untouched(file: str) -> str:
+    return f"{Path(file).resolve().as_uri()}?immutable=1&mode=ro"
 
 
 def _require_known(backup: apsw.Connection, file: str) -> None:
@@ -130,14 +131,16 @@ def _waiting(backup: apsw.Connection) -> Iterator[Waiting]:
             yield from (Waiting(pipe, *row) for row in backup.execute(waiting.sqlite))
 
 
-def _compare(backup: apsw.Connection, database: str) -> tuple[int | None, int | None]:
+def _compare(file: str, database: str) -> tuple[int | None, int | None]:
     import apsw
 
     if not Path(database).is_file():
         return None, None
     try:
-        backup.execute("ATTACH ? AS old", (f"{Path(database).resolve().as_uri()}?mode=rw",))
-        counts = [next(backup.execute(compare.sqlite)) for _, compare in _PIPES.values()]
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+        with closing(apsw.Connection(database, flags=flags)) as current:
+            current.execute("ATTACH ? AS backup", (_untouched(file),))
+            counts = [next(current.execute(compare.sqlite)) for _, compare in _PIPES.values()]
     except apsw.Error:
         # A database that is restored over is often one that cannot be read any more.
         return None, None

@@ -17,6 +17,7 @@ from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import Work
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import MEMORY, connect, read_snapshot, require_safe_library
+from pillarbox.storage.whereabouts import Whereabouts
 from pillarbox.storage.writer import Writer
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class SqliteDatabase:
         self._writer = Writer(
             partial(connect, path, busy_timeout=busy_timeout), reserve=self.reserve, watch=self._changed_elsewhere
         )
+        self._whereabouts = None if path == MEMORY else Whereabouts(path)
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pillarbox-read")
         self.clock = boot_clock(self)
@@ -48,6 +50,8 @@ class SqliteDatabase:
         return await self._writer.submit(work, asyncio.get_running_loop())
 
     async def write_new(self, work: Work[T]) -> T:
+        if self._whereabouts is not None:
+            self._whereabouts.require()
         return await self._writer.submit_new(work, asyncio.get_running_loop())
 
     def write_blocking(self, work: Work[T]) -> T:

@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
+from pillarbox.storage.checksum import DAMAGED
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.values import bindable, bindable_rows
@@ -70,7 +71,10 @@ def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement)
             params[name] = msgspec.json.encode(bindable_rows(value)).decode()
         else:
             params[name] = bindable(value)
-    return list(connection.execute(statement.query.sqlite, params))
+    try:
+        return list(connection.execute(statement.query.sqlite, params))
+    except UnicodeDecodeError as error:
+        raise Unavailable(f"The database holds text that is none. {DAMAGED}") from error
 
 
 def read_snapshot(connection: apsw.Connection, work: Work[T]) -> T:

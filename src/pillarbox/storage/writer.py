@@ -137,15 +137,23 @@ class Writer:
         """All of them, or without the new work that there is no room for."""
         if not any(job.new for job in jobs) or self._reserve.allows_new_work():
             return jobs
-        self._tidy()
+        if self._reserve.wants_short_log():
+            self._tidy()
         try:
-            self._reserve.require()
+            self._reserve.require(self._spare())
         except DatabaseFull as error:
             for job in jobs:
                 if job.new:
                     job.error = error
             return [job for job in jobs if not job.new]
         return jobs
+
+    def _spare(self) -> int:
+        """The bytes of pages that were given up, by pruning for instance, and can be filled again."""
+        try:
+            return int(self._connection.pragma("freelist_count")) * int(self._connection.pragma("page_size"))
+        except apsw.Error:
+            return 0
 
     def _tidy(self) -> bool:
         """Bring the write-ahead log home and shorten it; False where somebody reads from it or there is no room for that."""

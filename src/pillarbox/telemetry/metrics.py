@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-TARGET_KINDS = ("http", "command", "python")
+TARGET_KINDS = ("http", "command", "python", "tmux")
 CHANNELS = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
 FIRST_PROVIDERS = (("email", "sendgrid"), ("email", "smtp"), ("sms", "twilio"), ("webhook", "webhook"))
 INBOX_BEGINS = ("Acquired", "Processed", "Busy", "Mismatch")

@@ -25,9 +25,18 @@ class AttemptSpan:
             self._span.set_attribute("pillarbox.outcome", outcome)
 
 
+def _somebody_traces() -> bool:
+    """Whether the program has set tracing up; without that every span is nothing, and would still cost its making."""
+    if not _INSTALLED:
+        return False
+    from opentelemetry import trace
+
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+
+
 def current_trace() -> str | None:
     """The trace that the caller is in, to be carried along."""
-    if not _INSTALLED:
+    if not _somebody_traces():
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -41,7 +50,7 @@ def attempt_span(
     parent: str | None, message_id: str, channel: str, provider: str, attempt: int
 ) -> Iterator[AttemptSpan]:
     """A span around one attempt; its attributes hold ids and kinds, never what is sent or to whom."""
-    if not _INSTALLED:
+    if not _somebody_traces():
         yield AttemptSpan()
         return
     from opentelemetry import trace

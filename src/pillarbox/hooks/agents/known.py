@@ -53,6 +53,8 @@ class Agent:
             words = shlex.split(command)
         except ValueError:
             return False
+        if words[1:2] == ["-P"]:
+            del words[1]
         if words[1:3] == ["-m", _OURS]:
             words = words[2:]
         return words[1:4] == ["hook", "--agent", self.name] and PurePath(words[0]).name == _OURS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,12 +29,14 @@ _MOST_HEADERS = 64
 _LONGEST_HEADER = 8 * 1024
 _MOST_ARGUMENTS = 256
 _LARGEST_ARGV = 64 * 1024
+_LONGEST_SOCKET = 100
 
 _NOT_IN_URL = re.compile(r"[^\x21-\x7e]|\\")
 _HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _HEADER_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?)?")
 _CREDENTIAL = re.compile(r"(?i)auth|cookie|credential|key|password|secret|signature|token")
+_SOCKET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
 _NAMED_FIELD = re.compile(r"(missing required|unknown) field `(.+)`")
 
@@ -82,17 +85,28 @@ class PythonTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: str
 
 
+class TmuxTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program in a tmux session of one machine, into which each message is pasted and submitted."""
+
+    kind: Literal["tmux"] = "tmux"
+    name: str
+    socket: str | None = None
+    paste: Literal["auto", "bracketed", "single-line"] = "auto"
+    envelope: bool = True
+
+
 class NoTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Nowhere yet: messages wait until the session is given a target. What an agent that started by itself begins with."""
 
     kind: Literal["none"] = "none"
 
 
-TargetSpec = HttpTarget | CommandTarget | PythonTarget | NoTarget
+TargetSpec = HttpTarget | CommandTarget | PythonTarget | TmuxTarget | NoTarget
 KINDS: dict[str, type[TargetSpec]] = {
     "http": HttpTarget,
     "command": CommandTarget,
     "python": PythonTarget,
+    "tmux": TmuxTarget,
     "none": NoTarget,
 }
 
@@ -118,8 +132,8 @@ def read_target(target: dict[str, Any]) -> TargetSpec:
     return spec
 
 
-def place(target: dict[str, Any], node: str | None) -> Placement:
-    """Where a session with this target is delivered."""
+def place(target: dict[str, Any], node: str | None, *, here: str | None = None) -> Placement:
+    """Where a session with this target is delivered; what lives on one machine, and nobody said which, lives `here`."""
     spec = read_target(target)
     served_by = ANY_NODE if node is None else f"node:{node}"
     match spec:
@@ -131,6 +145,9 @@ def place(target: dict[str, Any], node: str | None) -> Placement:
             return Placement(_short(f"command:{spec.argv[0]}"), served_by)
         case PythonTarget():
             return Placement(f"python:{spec.name}", f"python:{spec.name}")
+        case TmuxTarget():
+            machine = node or here or socket.gethostname()
+            return Placement(_short(f"tmux:{machine}:{spec.socket or 'default'}"), f"node:{machine}")
         case NoTarget():
             return Placement(spec.kind, NOBODY)
 
@@ -179,6 +196,8 @@ def _check(spec: TargetSpec) -> None:
                 raise InvalidInput("target.cwd", "must be an absolute path.")
         case PythonTarget():
             check_name("target.name", spec.name, most=100)
+        case TmuxTarget():
+            _check_tmux(spec)
 
 
 def _check_url(url: str) -> None:
@@ -242,6 +261,17 @@ def _check_headers(headers: dict[str, str]) -> None:
         if value == HIDDEN and _CREDENTIAL.search(name):
             raise InvalidInput(field, f"must be the value itself, not the {HIDDEN} shown in its place.")
         seen.add(lower)
+
+
+def _check_tmux(spec: TmuxTarget) -> None:
+    # With a `$` it would be an id, which another session gets when tmux is started again.
+    if check_name("target.name", spec.name, most=200).startswith("$"):
+        raise InvalidInput("target.name", "must be a session's name, which does not begin with $.")
+    if spec.socket is None:
+        return
+    check_name("target.socket", spec.socket, most=_LONGEST_SOCKET)
+    if not spec.socket.startswith("/") and not _SOCKET_NAME.fullmatch(spec.socket):
+        raise InvalidInput("target.socket", "must be an absolute path, or a name as tmux -L takes it.")
 
 
 def _check_argv(argv: tuple[str, ...]) -> None:

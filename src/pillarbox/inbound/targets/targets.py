@@ -20,8 +20,10 @@ from pillarbox.inbound.targets.placement import (
     NoTarget,
     PythonTarget,
     TargetSpec,
+    TmuxTarget,
     read_target,
 )
+from pillarbox.inbound.targets.tmux import TmuxDeliverer
 from pillarbox.text import check_name
 
 Deliver = Callable[[InboundMessage], Awaitable[Outcome | None]]
@@ -35,6 +37,7 @@ class Targets:
         self.node = node
         self._clock = clock
         self._http = HttpDeliverer(node=node, clock=clock)
+        self._tmux = TmuxDeliverer()
         self._callables: dict[str, Deliver] = {}
         self._read = lru_cache(maxsize=1024)(_read)
 
@@ -66,6 +69,8 @@ class Targets:
                 outcome = await self._callables[spec.name](parcel.message)
                 # Whatever else it answers, it did not raise.
                 return outcome if isinstance(outcome, _OUTCOMES) else Delivered()
+            case TmuxTarget():
+                return await self._tmux.deliver(spec, parcel.message)
             case NoTarget():
                 return Retry("The session has no target any more.", counts=False)
             case _:

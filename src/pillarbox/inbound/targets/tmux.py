@@ -1,0 +1,115 @@
+"""The target that is a program in a tmux session: each message is pasted into its input and submitted by one Enter."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from pillarbox.engine import Delivered, Outcome, Retry
+from pillarbox.inbound.model import InboundMessage
+from pillarbox.inbound.targets.placement import TmuxTarget
+from pillarbox.inbound.targets.tmux_lock import Busy, ServerLock
+from pillarbox.inbound.targets.tmux_pane import Pane, Terminal
+from pillarbox.inbound.targets.tmux_server import NoSuchTerminal, TmuxServer, TmuxTrouble
+from pillarbox.inbound.targets.tmux_text import mark_of, session_key, typed
+from pillarbox.text import printable
+
+_CALL_SECONDS = 5.0
+# Between a text and its Enter, for programs that take a key which arrives together with a paste as a part of it.
+_PAUSE_SECONDS = 0.08
+_TURN_WAIT_SECONDS = 10.0
+_LONGEST_COOKED_LINE = 4095 if sys.platform == "linux" else 1023
+_LOCAL_FLAGS = 3
+
+
+class TmuxDeliverer:
+    """Types messages into tmux sessions of this machine, each session one by one."""
+
+    def __init__(
+        self,
+        *,
+        call_seconds: float = _CALL_SECONDS,
+        pause_seconds: float = _PAUSE_SECONDS,
+        turn_wait_seconds: float = _TURN_WAIT_SECONDS,
+    ) -> None:
+        self._call_seconds = call_seconds
+        self._pause_seconds = pause_seconds
+        self._turn_wait_seconds = turn_wait_seconds
+        self._server_locks: dict[Path, ServerLock] = {}
+        self._session_locks: WeakValueDictionary[tuple[Path, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def deliver(self, spec: TmuxTarget, message: InboundMessage) -> Outcome:
+        """Type one message, or find that it was typed before; what was pasted already only gets its Enter."""
+        if not typed(message, envelope=spec.envelope, single_line=False):
+            return Retry(f"The {message.message_type} message has nothing that can be typed; expire it to go on.")
+        server = TmuxServer(spec.socket or "default")
+        path = server.path
+        one_by_one = self._session_locks.setdefault((path, spec.name), asyncio.Lock())
+        server_lock = self._server_locks.setdefault(path, ServerLock(path))
+        try:
+            async with one_by_one, server_lock.held(at_most=self._turn_wait_seconds) as held:
+                terminal = Terminal(server, spec.name, session_key(message.session_id), held, self._call_seconds)
+                return await self._type(terminal, spec, message)
+        except Busy as busy:
+            return Retry(str(busy), counts=False)
+        except NoSuchTerminal:
+            return Retry(f"There is no tmux session {printable(spec.name)} on this node.")
+        except TmuxTrouble as trouble:
+            return Retry(str(trouble))
+
+    async def _type(self, terminal: Terminal, spec: TmuxTarget, message: InboundMessage) -> Outcome:
+        mark = mark_of(message)
+        pane = await terminal.look()
+        if pane.done == mark:
+            return Delivered()
+        pane.check()
+        if other := pane.left_over(mark):
+            # It gets the Enter that it missed, or the two would become one.
+            await terminal.enter(pane, other)
+            await asyncio.sleep(self._pause_seconds)
+            pane = await terminal.look()
+            pane.check()
+            if pane.left_over(mark):
+                return Retry("Another message stands in the tmux pane without its Enter.")
+        if not pane.awaits_enter(mark):
+            await self._paste(terminal, pane, spec, message)
+            await asyncio.sleep(self._pause_seconds)
+        if await terminal.enter(pane, mark):
+            return Delivered()
+        pane = await terminal.look()
+        if pane.done == mark:
+            return Delivered()
+        pane.check()
+        return Retry("The program in the tmux pane changed before the Enter.")
+
+    async def _paste(self, terminal: Terminal, pane: Pane, spec: TmuxTarget, message: InboundMessage) -> None:
+        if spec.paste == "bracketed" and pane.brackets == "0":
+            raise TmuxTrouble("The program in the tmux pane has not turned bracketed paste on.")
+        single_line = spec.paste == "single-line" or (spec.paste == "auto" and pane.brackets == "0")
+        text = typed(message, envelope=spec.envelope, single_line=single_line)
+        if await asyncio.to_thread(_would_be_cut, pane.tty, text):
+            raise TmuxTrouble(
+                f"The program in the tmux pane reads by lines, of which a terminal keeps {_LONGEST_COOKED_LINE} bytes."
+            )
+        if not await terminal.paste(pane, buffer=f"pbx-{message.id}", text=text, mark=mark_of(message)):
+            raise TmuxTrouble("The tmux pane changed while the message was being typed.")
+
+
+def _would_be_cut(tty: str, text: str) -> bool:
+    """Whether a terminal that collects lines for its program would silently drop the end of one."""
+    if max(len(line.encode()) for line in text.split("\n")) <= _LONGEST_COOKED_LINE:
+        return False
+    try:
+        terminal = os.open(tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return bool(termios.tcgetattr(terminal)[_LOCAL_FLAGS] & termios.ICANON)
+    except termios.error:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,101 @@
+"""What is typed into a terminal for a message: nothing that acts, and who spoke in a line that nobody can forge."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from hashlib import sha256
+
+from pillarbox.inbound.model import InboundMessage
+
+LONGEST_NAME = 64
+_NOTHING = "(nothing that can be typed)"
+
+# All of C0 and C1 but tab and newline, and DEL: single code points, so that nothing left over can join to a sequence.
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LINE_ENDS = re.compile("\r\n?")
+_BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_QUOTES = frozenset("“”„‟❝❞〝〞〟")
+_ENVELOPE = re.compile(r'\["(?:[^"\\]|\\.)*" via (?:[^\]\\]|\\.)*\]\s?')
+
+
+def typed(message: InboundMessage, *, envelope: bool, single_line: bool) -> str:
+    """The text for a terminal; empty when there is nothing to type."""
+    body = _body(message)
+    if envelope and message.actor_name is not None:
+        body = f"{_spoken_by(message.actor_name, message.origin)} {fenced(body) or _NOTHING}"
+    return _on_one_line(body) if single_line else body
+
+
+def clean(text: str) -> str:
+    """Text whose only control characters are tabs and newlines, with none at its end; blank text becomes empty."""
+    kept = _ACTING.sub("", _LINE_ENDS.sub("\n", text)).rstrip("\n")
+    return kept if kept.strip() else ""
+
+
+def fenced(body: str) -> str:
+    """A body of which no line but the first, which follows the real envelope, can be taken for one."""
+    first, *others = body.split("\n")
+    return "\n".join([first, *(f"\\{line}" if _opens_bracket(line) else line for line in others)])
+
+
+def without_envelope(prompt: str) -> str:
+    """What was said, of a prompt that tells who said it."""
+    found = _ENVELOPE.match(prompt)
+    return prompt[found.end() :] if found else prompt
+
+
+def one_line(text: str) -> str:
+    """A foreign name on one line, cut short, its invisible characters removed and whatever looks like a delimiter escaped."""
+    visible = "".join(c for c in _BLANKS.sub(" ", text) if unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cn"))
+    visible = " ".join(visible.split())
+    if len(visible) > LONGEST_NAME:
+        visible = visible[: LONGEST_NAME - 1] + "…"
+    return "".join(f"\\{c}" if _is_delimiter(c) else c for c in visible) or "unknown"
+
+
+def mark_of(message: InboundMessage) -> str:
+    """A name for the message that no message of another session or database has, made of characters that tmux leaves alone."""
+    said = "\0".join((message.session_id, message.origin, message.content, message.payload_json or ""))
+    return f"{session_key(message.session_id)}.{message.id}.{sha256(said.encode()).hexdigest()[:12]}"
+
+
+def session_key(session_id: str) -> str:
+    return sha256(session_id.encode()).hexdigest()[:12]
+
+
+def _body(message: InboundMessage) -> str:
+    said = clean(message.content)
+    if message.message_type == "text" or (message.message_type == "voice" and said):
+        return said
+    path = _path(message.payload_json)
+    named = f"{'Voice message' if message.message_type == 'voice' else 'File'}: {path}" if path else ""
+    return "\n".join(part for part in (said, named) if part)
+
+
+def _path(payload_json: str | None) -> str:
+    """Where the attached file lies on this node, if the payload tells."""
+    payload = json.loads(payload_json) if payload_json else None
+    path = payload.get("path") if isinstance(payload, dict) else None
+    return " ".join(clean(path).split("\n")) if isinstance(path, str) else ""
+
+
+def _spoken_by(name: str, origin: str) -> str:
+    return f'["{one_line(name)}" via {one_line(origin)}]'
+
+
+def _on_one_line(text: str) -> str:
+    """For a program that takes each newline as an Enter, and perhaps a tab as a wish for completion."""
+    return " ".join(re.split("[\n\t]", text))
+
+
+def _opens_bracket(line: str) -> bool:
+    visible = (c for c in line if not c.isspace() and unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFKC", next(visible, ""))[:1] == "["
+
+
+def _is_delimiter(character: str) -> bool:
+    if character in _QUOTES or unicodedata.normalize("NFKC", character) in ('"', "\\"):
+        return True
+    return unicodedata.category(character) in ("Ps", "Pe") and character not in "()"

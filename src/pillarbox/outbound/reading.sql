@@ -1,0 +1,60 @@
+-- name: get
+SELECT {message}, h.body_text, h.body_html
+FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
+WHERE h.message_id = :message_id AND (:tenant_id = '' OR h.tenant_id = :tenant_id)
+
+-- name: list_messages
+-- The newest first, on idx_message_history_tenant.
+SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
+WHERE h.tenant_id = :tenant_id AND h.message_id < :before
+    AND (:status = '' OR (h.status = :status AND q.message_id IS NULL))
+    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
+    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
+    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
+ORDER BY h.message_id DESC LIMIT :limit
+
+-- name: list_all
+-- The same of all tenants, on the primary key.
+SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
+WHERE (:tenant_id = '' OR h.tenant_id = :tenant_id) AND h.message_id < :before
+    AND (:status = '' OR (h.status = :status AND q.message_id IS NULL))
+    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
+    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
+    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
+ORDER BY h.message_id DESC LIMIT :limit
+
+-- name: list_trouble
+-- What ended badly is rare and looked for most: on idx_message_history_trouble.
+SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
+WHERE h.tenant_id = :tenant_id AND h.status = :status AND h.status IN ('failed', 'bounced', 'canceled', 'expired')
+    AND h.message_id < :before
+    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
+    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
+    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
+ORDER BY h.message_id DESC LIMIT :limit
+
+-- name: list_queued
+-- What has not ended is in the queue: found there, however much has ended before.
+SELECT {message} FROM message_queue q JOIN message_history h ON h.message_id = q.message_id
+WHERE (:tenant_id = '' OR q.tenant_id = :tenant_id) AND q.message_id < :before
+    AND CASE WHEN q.state = 'sending' THEN 'processing' ELSE h.status END = :status
+    AND (:channel = '' OR h.channel = :channel) AND (:contact = '' OR h.contact = :contact)
+    AND (:since = '' OR h.message_id >= :since) AND (:until = '' OR h.message_id < :until)
+    AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
+ORDER BY h.message_id DESC LIMIT :limit
+
+-- name: attempts
+SELECT attempt, started_at, finished_at, outcome, status_code, error, provider FROM message_attempt
+WHERE message_id = :message_id ORDER BY attempt
+
+-- name: events
+SELECT type, at, detail FROM message_event WHERE message_id = :message_id ORDER BY event_id
+
+-- name: counts
+SELECT state, count(*) FROM message_queue GROUP BY state
+
+-- name: oldest_ready
+SELECT min(next_attempt_at) FROM message_queue WHERE state = 'ready'
+
+-- name: count_failed
+SELECT count(*) FROM message_queue WHERE state = 'scheduled' AND attempt_count > 0

@@ -1,0 +1,150 @@
+"""`[adapters]`: the chat platforms that messages come from, and which session a chat belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, field
+
+from pillarbox.errors import SettingsError
+from pillarbox.settings.shapes import Name, Seconds, Section
+
+_BASE_URL = re.compile(r"https?://[\x21-\x7e]+(?<!/)")
+_TELEGRAM_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
+_SIGNING_SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{2,}={0,2}")
+_WEBHOOK_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+Origin = Annotated[str, Meta(pattern=r"^[\x21-\x7e]{1,64}$")]
+SessionId = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}$")]
+
+
+def _check_base_url(section: str, url: str) -> None:
+    if not _BASE_URL.fullmatch(url):
+        raise SettingsError(f"{section}.base_url must begin with http:// or https:// and not end with a slash.")
+
+
+class WhatsApp(Section, frozen=True, kw_only=True):
+    """WhatsApp's Cloud API, at `/adapters/whatsapp`."""
+
+    app_secret: Annotated[
+        Name | None, Meta(description="What Meta signs requests with; unset: every request is refused.")
+    ] = None
+    verify_token: Annotated[
+        Name | None, Meta(description="What Meta's verification challenge must name; unset: it is refused.")
+    ] = None
+    access_token: Annotated[Name | None, Meta(description="What opens the Cloud API, for media and replies.")] = None
+    base_url: Annotated[str, Meta(description="Where the Graph API is.")] = "https://graph.facebook.com"
+
+    def __post_init__(self) -> None:
+        _check_base_url("adapters.whatsapp", self.base_url)
+
+
+class Telegram(Section, frozen=True, kw_only=True):
+    """A Telegram bot: a webhook at `/adapters/telegram`, or long polling."""
+
+    bot_token: Annotated[Name | None, Meta(description="The bot's token.")] = None
+    secret_token: Annotated[
+        Name | None, Meta(description="The webhook's `secret_token`; unset: every request to it is refused.")
+    ] = None
+    base_url: Annotated[str, Meta(description="Where the Bot API is.")] = "https://api.telegram.org"
+    poll: Annotated[
+        bool | None,
+        Meta(description="Whether workers ask Telegram for messages; unset: with a bot_token and no secret_token."),
+    ] = None
+    poll_seconds: Annotated[
+        Seconds, Meta(description="How long Telegram may hold a question that it has no answer to yet.")
+    ] = 30.0
+    backoff_seconds: Annotated[
+        tuple[Seconds, ...],
+        Meta(min_length=1, description="Waits after questions that failed; the last one repeats."),
+    ] = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+    def __post_init__(self) -> None:
+        _check_base_url("adapters.telegram", self.base_url)
+        if self.secret_token is not None and not _TELEGRAM_SECRET.fullmatch(self.secret_token):
+            raise SettingsError("adapters.telegram.secret_token must be 1 to 256 of A-Z, a-z, 0-9, _ and -.")
+        if self.poll and self.bot_token is None:
+            raise SettingsError("adapters.telegram.poll needs adapters.telegram.bot_token.")
+
+    @property
+    def polls(self) -> bool:
+        """Tell whether workers ask Telegram for messages."""
+        return self.poll if self.poll is not None else self.bot_token is not None and self.secret_token is None
+
+
+class Slack(Section, frozen=True, kw_only=True):
+    """A Slack app's events, at `/adapters/slack`."""
+
+    signing_secret: Annotated[
+        Name | None, Meta(description="What Slack signs requests with; unset: every request is refused.")
+    ] = None
+    listen_to: Annotated[
+        Literal["messages", "mentions"],
+        Meta(description="Every message the app can see, or in channels only those that mention it."),
+    ] = "messages"
+
+
+class WebhookSource(Section, frozen=True, kw_only=True):
+    """Any program that posts JSON to `/adapters/webhook/NAME`; a path is dotted, as in `data.items.0.text`."""
+
+    secret: Annotated[Name | None, Meta(description="What proves the sender; unset: every request is refused.")] = None
+    proof: Annotated[
+        Literal["standard", "hmac", "token"],
+        Meta(description="Standard Webhooks, an HMAC-SHA256 of the body in a header, or the secret itself in one."),
+    ] = "standard"
+    header: Annotated[
+        Name | None,
+        Meta(description="That header; unset: `X-Hub-Signature-256` for hmac, `Authorization` for token."),
+    ] = None
+    origin: Annotated[Origin | None, Meta(description="The origin of its messages; unset: its name.")] = None
+    session: Annotated[SessionId | None, Meta(description="The session of all its messages.")] = None
+    session_path: Annotated[Name | None, Meta(description="Where the body names the session.")] = None
+    channel_path: Annotated[
+        Name | None, Meta(description="Where the body names the conversation; unset: its name, for all.")
+    ] = None
+    content_path: Annotated[Name | None, Meta(description="Where the text is; unset: the whole body, as JSON.")] = None
+    id_path: Annotated[Name | None, Meta(description="Where the message's own id is; it is stored once.")] = None
+    id_header: Annotated[
+        Name | None, Meta(description="The header with that id instead; `webhook-id` with Standard Webhooks.")
+    ] = None
+    actor_id_path: Annotated[Name | None, Meta(description="Where the sender's id is.")] = None
+    actor_name_path: Annotated[Name | None, Meta(description="Where the sender's name is.")] = None
+
+    def __post_init__(self) -> None:
+        for one, other in (("session", "session_path"), ("id_path", "id_header")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise SettingsError(f"adapters.webhooks.* must have {one} or {other}, not both.")
+        if self.proof == "standard" and self.secret is not None and not _SIGNING_SECRET.fullmatch(self.secret):
+            raise SettingsError("adapters.webhooks.*.secret must be whsec_ followed by base64, or set another proof.")
+
+
+class Adapters(Section, frozen=True, kw_only=True):
+    """Messages from chat platforms, and the sessions they go to."""
+
+    default_session: Annotated[
+        SessionId | None, Meta(description="The session of chats that no session has among its channels.")
+    ] = None
+    on_unknown: Annotated[
+        Literal["create", "ignore"],
+        Meta(description="What becomes of a chat that belongs to no session: it gets a new one, or is not heard."),
+    ] = "create"
+    default_target: Annotated[
+        Mapping[str, Any],
+        Meta(description="The target of such a new session; unset: none, so that messages wait for one."),
+    ] = field(default_factory=dict)
+    whatsapp: WhatsApp = WhatsApp()
+    telegram: Telegram = Telegram()
+    slack: Slack = Slack()
+    webhooks: Annotated[
+        Mapping[str, WebhookSource],
+        Meta(description="One table for each program that posts, as in `[adapters.webhooks.shop]`."),
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.webhooks:
+            if not _WEBHOOK_NAME.fullmatch(name):
+                raise SettingsError(
+                    "adapters.webhooks.* must be named by up to 63 of a-z, 0-9, _ and -, a letter or digit first."
+                )

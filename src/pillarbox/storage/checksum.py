@@ -1,0 +1,19 @@
+"""Noticing that stored text is not what was stored: a disk that flips a bit does so without a word."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+DAMAGED = (
+    "What is stored of it was damaged on disk, so it is not delivered; run `pillarbox doctor` and restore a backup."
+)
+
+
+def checksum(*texts: str | None) -> int:
+    """A number that changes when any of the texts does; no text that is stored holds a NUL."""
+    return crc32("\0".join([text or "" for text in texts]).encode())
+
+
+def is_intact(stored: int | None, *texts: str | None) -> bool:
+    """Whether texts are what they were when their checksum was stored; rows from before there were any pass."""
+    return stored is None or stored == checksum(*texts)

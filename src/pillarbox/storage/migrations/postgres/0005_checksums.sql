@@ -1,0 +1,5 @@
+ALTER TABLE inbound_queue ADD COLUMN IF NOT EXISTS checksum BIGINT;
+
+ALTER TABLE hook_outbox ADD COLUMN IF NOT EXISTS checksum BIGINT;
+
+ALTER TABLE message_history ADD COLUMN IF NOT EXISTS checksum BIGINT;

@@ -1,0 +1,85 @@
+"""The real pipes in virtual time, on a real schema in memory: whatever fails, the promises hold."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.hooks_story import HooksPlan, hooks_plan_from, play_hooks
+from tests.simulation.lanes import complaint, play_seed
+from tests.simulation.outbound_story import OutboundPlan, outbound_plan_from, play_outbound
+from tests.simulation.process import Rates
+from tests.simulation.weather import Weather
+
+SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "200"))
+SHARE = 50
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("first", range(0, SEEDS, SHARE))
+@pytest.mark.parametrize("lane", ["hooks", "outbound"])
+def test_whatever_fails_the_promises_of_a_pipe_hold(lane: str, first: int) -> None:
+    for seed in range(first, min(first + SHARE, SEEDS)):
+        assert complaint(lane, seed) is None
+
+
+@pytest.mark.parametrize("lane", ["hooks", "outbound"])
+def test_a_seed_of_a_pipe_tells_the_same_story_every_time(lane: str) -> None:
+    for seed in range(10):
+        assert play_seed(lane, seed)[1].trace == play_seed(lane, seed)[1].trace
+
+
+def test_events_are_delivered_wherever_their_node_is_killed() -> None:
+    plan = HooksPlan(1, Weather(spread=3), sessions=2, bursts=3)
+    whole = play_hooks(plan)
+    assert whole.steps > 50
+    for step in range(1, whole.steps + 1, 3):
+        ending = play_hooks(replace(plan, weather=replace(plan.weather, kill_at_step=step)))
+        assert not ending.problems, (step, ending.problems, ending.trace)
+
+
+def test_messages_are_sent_wherever_their_node_is_killed() -> None:
+    plan = OutboundPlan(2, Weather(spread=3), rates=(0, 60), messages=5, opt_outs=1)
+    whole = play_outbound(plan)
+    assert whole.steps > 50
+    for step in range(1, whole.steps + 1, 3):
+        ending = play_outbound(replace(plan, weather=replace(plan.weather, kill_at_step=step)))
+        assert not ending.problems, (step, ending.problems, ending.trace)
+
+
+def test_one_session_that_always_fails_does_not_hold_up_the_others() -> None:
+    for seed in range(10):
+        plan = HooksPlan(seed, Weather(concurrency=2, nodes=1 + seed % 2), stuck=True, sessions=4, bursts=12)
+        ending = play_hooks(plan)
+        assert not ending.problems, ending.problems
+
+
+def test_one_tenant_that_floods_does_not_hold_up_the_others() -> None:
+    for seed in range(10):
+        weather = Weather(concurrency=2 + seed % 3, longest_delivery=1.0)
+        ending = play_outbound(OutboundPlan(seed, weather, rates=(0, 0, 0), messages=8, flood=True))
+        assert not ending.problems, ending.problems
+
+
+def test_the_stories_are_not_empty() -> None:
+    hooks = "\n".join(line for seed in range(30) for line in play_hooks(hooks_plan_from(seed)).trace)
+    outbound = "\n".join(line for seed in range(30) for line in play_outbound(outbound_plan_from(seed)).trace)
+    for ending in ("-> delivered", "-> superseded", "-> dead", "-> failed", "kill", "suspended", "wedged", "ahead"):
+        assert ending in hooks
+    for ending in ("-> sent", "-> failed", "-> expired", "-> canceled", "attempt 2", "is acknowledged", "kill"):
+        assert ending in outbound
+
+
+def test_seeds_can_be_played_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--lane", "hooks", "--lane", "outbound", "--seeds", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "hooks: 2 seeds from 0" in shown
+    assert "outbound: 2 seeds from 0" in shown
+
+
+def test_failures_of_the_store_are_survived_without_loss() -> None:
+    for seed in range(10):
+        weather = Weather(nodes=2, poll=1.0, rates=Rates(store=0.5))
+        assert not play_hooks(HooksPlan(seed, weather)).problems
+        assert not play_outbound(OutboundPlan(seed, weather)).problems
