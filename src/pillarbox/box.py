@@ -115,6 +115,8 @@ class Pillarbox:
             spool_dir = chosen.hooks.spool_dir or default_spool_dir(address)
             sealer = open_sealer(chosen.secrets.key, sqlite_file=sqlite_path(address))
             box = cls(database, chosen, node=node or socket.gethostname(), sealer=sealer, spool_dir=spool_dir)
+            if migrate:
+                await box.outbound.check_key()
             try:
                 yield box
             finally:

@@ -16,8 +16,6 @@ from pillarbox.hooks import spool
 from tests.hooks.receivers import HOOK, PROGRAM, locked, migrate_at, spooled_tools, stored, tool
 from tests.servers.daemon import SECONDS, environment
 
-# Where it silences itself, an interpreter is still starting before that.
-LATE = 2.5
 THROUGH_CLICK = [sys.executable, "-c", "from pillarbox.cli.main import main; main()"]
 
 

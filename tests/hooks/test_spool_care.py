@@ -100,15 +100,15 @@ def test_the_order_does_not_hang_on_the_clock(folder: str, monkeypatch: pytest.M
 
 
 def test_a_session_of_two_names_waits_in_one_file(folder: str) -> None:
-    both, ours, theirs = {"native": "n"}, {}, {"session": None, "native": "n"}
-    add(folder, record("a", **both), record("b", **theirs), record("c", **ours), record("d", **theirs))
-    add(folder, record("e", native="m"), record("f", session=None, native="m"), record("g", **both))
+    theirs: dict[str, str | None] = {"session": None, "native": "n"}
+    add(folder, record("a", native="n"), record("b", **theirs), record("c"), record("d", **theirs))
+    add(folder, record("e", native="m"), record("f", session=None, native="m"), record("g", native="n"))
     assert take_all(folder) == ["a", "b", "c", "d", "e", "f", "g"]
     assert list(Path(folder).iterdir()) == []
 
 
 def test_a_session_first_called_by_its_agents_name_waits_in_one_file_too(folder: str) -> None:
-    theirs = {"session": None, "native": "n"}
+    theirs: dict[str, str | None] = {"session": None, "native": "n"}
     add(folder, record("a", **theirs), record("b", native="n"), record("c"), record("d", native="m"))
     add(folder, record("e", session=None, native="m"), record("f", **theirs), record("g"))
     assert take_all(folder) == ["a", "b", "c", "d", "e", "f", "g"]

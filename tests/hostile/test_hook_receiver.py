@@ -28,7 +28,7 @@ def line(given: HookInput) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("kind", "number"), [("sqlite", 1000), ("postgres", 150)])
+@pytest.mark.parametrize(("kind", "number"), [("sqlite", 1000), ("postgres", 80)])
 def test_hostile_events_never_disturb_the_agent_and_leave_the_database_sound(
     kind: str, number: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -124,8 +124,8 @@ class Finding(NamedTuple):
     way: tuple[str, ...]
 
 
-def broken(state: State) -> str | None:
-    """What must never be, at any moment."""
+def broken(state: State, faults: int) -> str | None:
+    """What must never be, at any moment, after so many faults."""
     tokens = [mark // ROWS for mark in state.settled]
     rows = [mark % ROWS for mark in state.settled]
     if len(set(state.settled)) < len(state.settled):
@@ -139,6 +139,8 @@ def broken(state: State) -> str | None:
     firsts = [row for place, row in enumerate(state.delivered) if row not in state.delivered[:place]]
     if firsts != sorted(firsts):
         return "first deliveries are out of order"
+    if len(state.delivered) > ROWS + faults:
+        return "a row was delivered more often than faults explain"
     return None
 
 
@@ -161,7 +163,7 @@ def explore(protocol: Protocol | None = None, start: State | None = None) -> Res
         state = waiting.popleft()
         most = max(most, len(state.delivered))
         after = list(moves(state, protocol))
-        problem = broken(state)
+        problem = broken(state, first.crashes + first.freezes - state.crashes - state.freezes)
         if problem is None and not after:
             endings += 1
             problem = None if state.head == ROWS else "a row is lost: nothing can happen any more and it is not done"

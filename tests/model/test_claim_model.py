@@ -5,7 +5,7 @@ import pytest
 from tests.model.claim_model import ROWS, Protocol, State, explore, without
 
 
-def test_no_order_of_events_loses_doubles_or_disorders_a_row() -> None:
+def test_no_order_of_events_loses_a_row_or_disorders_them_or_repeats_one_without_a_fault() -> None:
     result = explore()
     assert result.finding is None
     assert result.states > 500
@@ -18,11 +18,6 @@ def test_without_faults_each_row_is_delivered_once() -> None:
     assert result.most_deliveries == ROWS
 
 
-def test_each_fault_costs_at_most_one_further_delivery_of_each_row() -> None:
-    assert explore(start=State(freezes=0)).most_deliveries <= ROWS + 1
-    assert explore(start=State(crashes=0)).most_deliveries <= ROWS + 1
-
-
 def test_more_faults_break_nothing() -> None:
     assert explore(start=State(crashes=2, freezes=2)).finding is None
 
@@ -31,7 +26,7 @@ def test_more_faults_break_nothing() -> None:
     ("protocol", "problem"),
     [
         (without(fenced=False), "out of order"),
-        (without(one_holder=False), "out of order"),
+        (without(one_holder=False), "more often than faults explain"),
         (without(rescues=False), "lost"),
         (without(in_order=False), "out of order"),
     ],
@@ -41,5 +36,4 @@ def test_every_part_of_the_protocol_is_needed(protocol: Protocol, problem: str) 
     finding = explore(protocol).finding
     assert finding is not None
     assert finding.way
-    print(finding)
     assert problem in finding.problem

@@ -17,6 +17,7 @@ from pillarbox.errors import InvalidInput, SessionExists, Unavailable
 from pillarbox.hooks import pickup, strands
 from pillarbox.hooks.listeners import LONGEST_TYPE
 from pillarbox.hooks.pickup import Batch, Record
+from pillarbox.hooks.spool import VERSION
 from pillarbox.hooks.store import headless_id
 from pillarbox.hooks.strands import Checked
 from pillarbox.sessions import Session, Sessions
@@ -124,7 +125,7 @@ class Intake:
             except Exception:
                 if not self._takes_events():
                     raise
-                refused.append({"v": pickup.VERSION, **msgspec.to_builtins(event)})
+                refused.append({"v": VERSION, **msgspec.to_builtins(event)})
         return refused
 
     def _write(self, events: Sequence[SpooledEvent]) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from pillarbox.engine import Backoff, Batch, Bell, Chore, Drain, Lease, Outcome, Pace, Policy
-from pillarbox.errors import InvalidInput, NotFound
+from pillarbox.errors import InvalidInput, NotFound, SettingsError, Unavailable
 from pillarbox.outbound import acting, contacts, reading
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attempt import Parcel
@@ -249,6 +249,24 @@ class Outbound:
                 )
             if provider.timeout is not None and provider.timeout >= policy.lease.total_seconds():
                 raise InvalidInput(f"providers.{name}.timeout_seconds", "must be below outbound.lease_seconds.")
+
+    async def check_key(self) -> None:
+        """Refuse another key than the first one of this database: opt-outs that it hashed would no longer be found."""
+        try:
+            key_id = self._sealer.key_id
+        except Unavailable:
+            return
+
+        def look() -> Step[list[Row]]:
+            return (yield queries.sealing_key())
+
+        def remember() -> Step[list[Row]]:
+            yield queries.remember_sealing_key(key_id=key_id)
+            return (yield queries.sealing_key())
+
+        rows = await self._database.read(look) or await self._database.write(remember)
+        if rows[0][0] != key_id:
+            raise SettingsError("secrets.key is not the one that this database was begun with; set that one again.")
 
     async def close(self) -> None:
         await self._client.close()

@@ -32,7 +32,7 @@ class ProviderPolicy:
 
     base_url: str | None = None
     timeout: float | None = None
-    concurrency: int = 64
+    concurrency: int | None = None
     ca_file: str | None = None
 
 

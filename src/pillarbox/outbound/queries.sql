@@ -316,3 +316,10 @@ UPDATE message_event SET detail = NULL WHERE message_id :in(message_ids text)
 -- name: forget_opt_outs
 -- The opt-out itself stays, as a keyed hash that only the same contact leads to.
 UPDATE message_opt_out SET address = NULL, reason = NULL WHERE tenant_id = :tenant_id AND contact = :contact
+
+-- name: sealing_key
+SELECT key_id FROM sealing_key WHERE id = 1
+
+-- name: remember_sealing_key
+-- The first key that was used stays: what it hashed would not be found by another.
+INSERT INTO sealing_key (id, key_id) VALUES (1, :key_id) ON CONFLICT (id) DO NOTHING

@@ -174,7 +174,8 @@ class Sender:
 
     def _slots_of(self, provider: Provider) -> asyncio.Semaphore:
         if provider.name not in self._slots:
-            self._slots[provider.name] = asyncio.Semaphore(self._accounts.policy_of(provider).concurrency)
+            most = self._accounts.policy_of(provider).concurrency or self._policy.concurrency
+            self._slots[provider.name] = asyncio.Semaphore(most)
         return self._slots[provider.name]
 
 

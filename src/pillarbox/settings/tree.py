@@ -276,7 +276,9 @@ class Provider(Section, frozen=True, kw_only=True):
         str | None, Meta(description="Where it is, if not where its makers say; may be plain http on loopback.")
     ] = None
     timeout_seconds: Annotated[Seconds | None, Meta(description="How long one attempt may take.")] = None
-    concurrency: Annotated[Count, Meta(description="How many requests a process makes to it at once.")] = 64
+    concurrency: Annotated[
+        Count | None, Meta(description="How many requests a process makes to it at once; unset: as many as it sends.")
+    ] = None
     ca_file: Annotated[str | None, Meta(description="A further certificate authority to trust, for SMTP.")] = None
 
     def __post_init__(self) -> None:

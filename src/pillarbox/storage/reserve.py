@@ -36,7 +36,7 @@ class Reserve:
         self._guard = threading.Lock()
 
     def allows_new_work(self, spare: int = 0) -> bool:
-        """Whether new work may be written now, beside what is spare inside the file; lays the reserve aside where that is to be done."""
+        """Whether new work may be written now, given what is spare inside the file; lays the reserve aside if need be."""
         if not self._size or time.monotonic() < self._plenty_until:
             return True
         with self._guard:

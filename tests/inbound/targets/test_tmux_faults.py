@@ -241,7 +241,7 @@ async def enqueue(box: Pillarbox, first: int, behind_last: int) -> None:
 
 async def until_failed(box: Pillarbox, error: str) -> None:
     async with asyncio.timeout(PATIENCE):
-        while (head := (await box.inbound.queue("s1")).head) is None or head.last_error != error:
+        while (head := (await box.inbound.queue("s1")).head) is None or head.last_error != error:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-import termios
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -16,14 +13,13 @@ from pillarbox.inbound.targets.tmux_lock import Busy, ServerLock
 from pillarbox.inbound.targets.tmux_pane import Pane, Terminal
 from pillarbox.inbound.targets.tmux_server import NoSuchTerminal, TmuxServer, TmuxTrouble
 from pillarbox.inbound.targets.tmux_text import mark_of, session_key, typed
+from pillarbox.inbound.targets.tmux_tty import LONGEST_LINE, program_began, would_be_cut
 from pillarbox.text import printable
 
 _CALL_SECONDS = 5.0
 # Between a text and its Enter, for programs that take a key which arrives together with a paste as a part of it.
 _PAUSE_SECONDS = 0.08
 _TURN_WAIT_SECONDS = 10.0
-_LONGEST_COOKED_LINE = 4095 if sys.platform == "linux" else 1023
-_LOCAL_FLAGS = 3
 
 
 class TmuxDeliverer:
@@ -76,6 +72,7 @@ class TmuxDeliverer:
             if pane.left_over(mark):
                 return Retry("Another message stands in the tmux pane without its Enter.")
         if not pane.awaits_enter(mark):
+            await program_began(pane.tty, pane.program_id)
             await self._paste(terminal, pane, spec, message)
             await asyncio.sleep(self._pause_seconds)
         if await terminal.enter(pane, mark):
@@ -91,25 +88,9 @@ class TmuxDeliverer:
             raise TmuxTrouble("The program in the tmux pane has not turned bracketed paste on.")
         single_line = spec.paste == "single-line" or (spec.paste == "auto" and pane.brackets == "0")
         text = typed(message, envelope=spec.envelope, single_line=single_line)
-        if await asyncio.to_thread(_would_be_cut, pane.tty, text):
+        if await asyncio.to_thread(would_be_cut, pane.tty, text):
             raise TmuxTrouble(
-                f"The program in the tmux pane reads by lines, of which a terminal keeps {_LONGEST_COOKED_LINE} bytes."
+                f"The program in the tmux pane reads by lines, of which a terminal keeps {LONGEST_LINE} bytes."
             )
         if not await terminal.paste(pane, buffer=f"pbx-{message.id}", text=text, mark=mark_of(message)):
             raise TmuxTrouble("The tmux pane changed while the message was being typed.")
-
-
-def _would_be_cut(tty: str, text: str) -> bool:
-    """Whether a terminal that collects lines for its program would silently drop the end of one."""
-    if max(len(line.encode()) for line in text.split("\n")) <= _LONGEST_COOKED_LINE:
-        return False
-    try:
-        terminal = os.open(tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        return bool(termios.tcgetattr(terminal)[_LOCAL_FLAGS] & termios.ICANON)
-    except termios.error:
-        return False
-    finally:
-        os.close(terminal)

@@ -39,6 +39,10 @@ class Pane:
     done: str
     tty: str
 
+    @property
+    def program_id(self) -> int:
+        return int(self.place.split("/")[2])
+
     def awaits_enter(self, mark: str) -> bool:
         """Whether this message's text stands in the program's input."""
         return self.pasted == mark and self.same_program

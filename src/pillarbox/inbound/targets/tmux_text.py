@@ -48,7 +48,7 @@ def without_envelope(prompt: str) -> str:
 
 def one_line(text: str) -> str:
     """A foreign name on one line, cut short, its invisible characters removed and whatever looks like a delimiter escaped."""
-    visible = "".join(c for c in _BLANKS.sub(" ", text) if unicodedata.category(c) not in ("Cf", "Cc", "Co", "Cn"))
+    visible = "".join(c for c in _BLANKS.sub(" ", text) if unicodedata.category(c) not in ("Cf", "Cc", "Co"))
     visible = " ".join(visible.split())
     if len(visible) > LONGEST_NAME:
         visible = visible[: LONGEST_NAME - 1] + "…"

@@ -129,3 +129,8 @@ CREATE TABLE IF NOT EXISTS idempotency_key (
 );
 
 CREATE INDEX IF NOT EXISTS idx_idempotency_key_age ON idempotency_key (created_at);
+
+CREATE TABLE IF NOT EXISTS sealing_key (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    key_id TEXT NOT NULL
+);
