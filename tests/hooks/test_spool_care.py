@@ -116,10 +116,9 @@ def test_a_session_first_called_by_its_agents_name_waits_in_one_file_too(folder:
 
 
 def test_a_session_of_two_names_keeps_its_order_through_a_locked_file(folder: str) -> None:
-    add(folder, record("a", native="n"))
     slot = spool.lock(folder, "session:s", seconds=0)
     assert slot
-    for key, session in (("b", None), ("c", "s"), ("d", None)):
+    for key, session in (("a", "s"), ("b", None), ("c", "s"), ("d", None)):
         each = record(key, session=session, native="n")
         spool.put_aside(folder, spool.key_of(folder, spool.keys_of(each)), each)
     slot.close()

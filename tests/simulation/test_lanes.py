@@ -12,7 +12,7 @@ from tests.simulation.outbound_story import OutboundPlan, outbound_plan_from, pl
 from tests.simulation.process import Rates
 from tests.simulation.weather import Weather
 
-SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "200"))
+SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "150"))
 SHARE = 50
 
 
@@ -83,3 +83,9 @@ def test_failures_of_the_store_are_survived_without_loss() -> None:
         weather = Weather(nodes=2, poll=1.0, rates=Rates(store=0.5))
         assert not play_hooks(HooksPlan(seed, weather)).problems
         assert not play_outbound(OutboundPlan(seed, weather)).problems
+
+
+@pytest.mark.xfail(strict=True, reason="a strand that was begun is at times given back as if it had not been")
+@pytest.mark.parametrize("seed", [288, 549, 1721])
+def test_an_attempt_that_was_begun_keeps_its_number(seed: int) -> None:
+    assert complaint("hooks", seed) is None

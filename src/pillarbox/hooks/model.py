@@ -53,6 +53,7 @@ class HookRow(NamedTuple):
     last_error: str | None
     payload: dict[str, Any] | None
     took_effect: bool = False
+    intact: bool = True
 
 
 class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +109,9 @@ def read_payload(text: str) -> dict[str, Any] | None:
 
 
 def row_from(row: Row) -> HookRow:
-    payload = read_payload(row[7]) if is_intact(row[9], row[1], row[3], row[7]) else None
-    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], payload, bool(row[8]))
+    intact = is_intact(row[9], row[1], row[3], row[7])
+    payload = read_payload(row[7]) if intact else None
+    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], payload, bool(row[8]), intact)
 
 
 def record_from(row: Row) -> HookRecord:

@@ -25,7 +25,7 @@ from pillarbox.hooks.tail import Tail
 from pillarbox.hooks.transcripts import codex_transcript
 from pillarbox.process import is_dead
 from pillarbox.sessions import Sessions
-from pillarbox.storage import Database, Step
+from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics
 
 ListenT = TypeVar("ListenT", bound=Listen)
@@ -201,7 +201,7 @@ class Hooks:
 
     async def _deliver(self, row: HookRow) -> Outcome:
         if row.payload is None:
-            return Failed("The payload is damaged or not a JSON object.")
+            return Failed("The payload is not a JSON object." if row.intact else DAMAGED)
         if row.event_type == "agent_stop":
             await _complete_transcript(row.payload)
         event = HookEvent(row.id, row.session_id, row.event_type, row.payload, row.attempt_count)

@@ -131,18 +131,28 @@ async def test_a_text_that_went_down_with_its_program_is_pasted_into_the_next_on
     assert await again.submission() == submitted("message 1")
 
 
-async def test_a_program_that_dies_between_text_and_enter_leaves_the_server_alive(stage: Stage) -> None:
-    recorder = await stage.record("agent")
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("paste", "The tmux pane changed while the message was being typed."),
+        ("enter", "The program in the tmux pane has ended."),
+    ],
+)
+async def test_a_program_that_dies_in_the_last_moment_does_not_take_the_server_with_it(
+    stage: Stage, sham: ShamTmux, call: str, sentence: str
+) -> None:
+    other = await stage.record("other")
     stage.remains("agent")
-    deliverer = TmuxDeliverer(pause_seconds=PATIENCE)
-    delivery = asyncio.create_task(deliverer.deliver(stage.target("agent"), message(1)))
-    await recorder.until(END)
-    stage.end_program("agent")
-    delivery.cancel()
-    await asyncio.wait([delivery])
-    outcome = await TmuxDeliverer().deliver(stage.target("agent"), message(1))
-    assert outcome == Retry("The program in the tmux pane has ended.")
-    assert stage.tmux("list-sessions", "-F", "#{session_name}") == "agent"
+    sham.will(f"before-{call}", stage.ending("agent"))
+    deliverer = TmuxDeliverer(pause_seconds=0)
+    assert await deliverer.deliver(stage.target("agent"), message(1)) == Retry(sentence)
+    sham.behave()
+    assert stage.tmux("list-buffers") == ""
+    assert await deliverer.deliver(stage.target("other"), message(2)) == Delivered()
+    assert await other.submission() == submitted("message 2")
+    again = await stage.record("agent", "bracketed", "respawn-pane", "-t", "=agent:")
+    assert await deliverer.deliver(stage.target("agent"), message(1)) == Delivered()
+    assert await again.submission() == submitted("message 1")
 
 
 @pytest.mark.parametrize("call", ["look", "paste", "enter"])

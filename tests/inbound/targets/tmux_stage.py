@@ -96,9 +96,13 @@ class Stage:
 
     def end_program(self, name: str) -> None:
         """End the program of a session whose panes stay."""
+        subprocess.run(["sh", "-c", self.ending(name)], check=True, timeout=PATIENCE)
+
+    def ending(self, name: str) -> str:
+        """A script that ends the program of a session, and ends itself once tmux has noticed."""
         self.tmux("set-hook", "-p", "-t", f"={name}:", "pane-died", "wait-for -S died")
-        os.kill(int(self.tmux("display-message", "-p", "-t", f"={name}:", "#{pane_pid}")), 9)
-        self.tmux("wait-for", "died")
+        pid = self.tmux("display-message", "-p", "-t", f"={name}:", "#{pane_pid}")
+        return f"kill -9 {pid}; {TMUX} -S {shlex.quote(self.socket)} wait-for died"
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,7 +114,7 @@ class Stage:
 
 
 class ShamTmux:
-    """A tmux first on the PATH that does the real thing, unless a file says that a kind of call fails or hangs."""
+    """A tmux first on the PATH that does the real thing, unless a file says that a kind of call fails, hangs or comes late."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -120,6 +124,7 @@ class ShamTmux:
             case "$*" in *send-keys*) call=enter;; *paste-buffer*) call=paste;; *) call=look;; esac
             echo "$PPID $call" >> {shlex.quote(str(self.log))}
             cd {shlex.quote(str(folder))}
+            test -e before-$call && sh ./before-$call
             test -e fail-$call && exit 1
             test -e hang-$call && exec tail -f /dev/null
             if test -e late-$call; then {TMUX} "$@"; exec tail -f /dev/null; fi
@@ -129,8 +134,8 @@ class ShamTmux:
         (folder / "tmux").write_text(script)
         (folder / "tmux").chmod(0o755)
 
-    def will(self, what: str) -> None:
-        (self.folder / what).touch()
+    def will(self, what: str, script: str = "") -> None:
+        (self.folder / what).write_text(script)
 
     def behave(self) -> None:
         for file in self.folder.glob("*-*"):

@@ -58,12 +58,15 @@ def _received(message: Any, names: dict[str, str], phone_number_id: str) -> Rece
 def _said(message: Any, kind: str) -> tuple[Any, str, dict[str, Any]] | None:
     """Type, text and payload of a message, or None when it is none of a person's."""
     if kind == "text":
-        return "text", text_at(message, "text", "body"), {}
+        body = text_at(message, "text", "body")
+        return ("text", body, {}) if body else None
     if kind == "button":
-        return "text", text_at(message, "button", "text"), {"button": text_at(message, "button", "payload")}
+        button = text_at(message, "button", "text")
+        return "text", button or "[button]", {"button": text_at(message, "button", "payload")}
     if kind == "interactive":
         answer = at(message, "interactive", text_at(message, "interactive", "type"))
-        return "text", text_at(answer, "title") or text_at(answer, "body"), {"interactive": answer}
+        shown = text_at(answer, "title") or text_at(answer, "body")
+        return "text", shown or "[interactive]", {"interactive": answer}
     if kind in _SHOWN_BY_NAME:
         return "text", f"[{kind}]", {kind: at(message, kind)}
     if kind in _FILES and (file_id := text_at(message, kind, "id")):

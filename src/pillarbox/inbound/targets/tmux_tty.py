@@ -21,7 +21,7 @@ def would_be_cut(tty: str, text: str) -> bool:
 
 async def program_began(tty: str, pid: int) -> None:
     """Give a program that has just been started a little time to take over its terminal: what is typed before that is lost."""
-    while await asyncio.to_thread(_is_starting, tty, pid):
+    while await asyncio.to_thread(_is_starting, tty, pid):  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(_GLANCE_SECONDS)
 
 
