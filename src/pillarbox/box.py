@@ -160,8 +160,8 @@ class Pillarbox:
         await require_schema(self.database)
 
     async def checkup(self) -> list[Finding]:
-        """Look at the database as an operator would."""
-        return await checkup(self.database)
+        """Look at the database, and at what receivers could not bring to it, as an operator would."""
+        return [*await checkup(self.database), await self._check_spool()]
 
     async def advise(self) -> None:
         """Log what an operator should know of the place where the database lies."""
@@ -221,6 +221,21 @@ class Pillarbox:
             await self.hooks.pick_up()
         except Exception as error:
             log.warning("the spool of hook events could not be picked up yet", error=brief(error))
+
+    async def _check_spool(self) -> Finding:
+        spool = await self.hooks.spooled()
+        if spool.broken:
+            return Finding(
+                "hook spool", False, f"{spool.broken} files ending in .broken hold events that cannot be read."
+            )
+        if spool.files:
+            age = f"{spool.oldest_age_seconds or 0:.0f} s"
+            return Finding(
+                "hook spool",
+                True,
+                f"warning: {spool.files} files of events wait, the oldest for {age}; start a daemon.",
+            )
+        return Finding("hook spool", True, "nothing waits")
 
     async def _clean_inbox(self) -> bool:
         return await self._forget_keys() == _CLEAN_AT_ONCE

@@ -63,7 +63,7 @@ async def test_status_counts_what_waits(client: Client) -> None:
     empty = {"pending": 0, "processing": 0, "failed": 0, "oldest_age_seconds": None}
     assert (await client.get("/v1/status")).json() == {
         "inbound": empty,
-        "hooks": empty | {"dead": 0},
+        "hooks": empty | {"dead": 0, "spooled": 0, "spool_age_seconds": None, "broken": 0},
         "outbound": empty,
         "inbox": {"leased": 0, "free": 0, "processed": 0},
     }

@@ -199,3 +199,15 @@ async def test_events_wait_while_the_database_is_held(
         assert broken_lines(folder) == []
         await box.hooks.pick_up()
         assert len(await events(box)) == len(await events(box, "other")) == 1
+
+
+async def test_what_waits_in_the_spool_shows_in_the_status_and_the_checkup(box: Pillarbox, folder: str) -> None:
+    assert (await box.hooks.status()).spooled == 0
+    slot = spool.lock(folder, "session:s", seconds=1)
+    assert slot is not None
+    slot.append(record(1))
+    slot.close()
+    assert (await box.hooks.status()).spooled == 1
+    (found,) = [finding for finding in await box.checkup() if finding.name == "hook spool"]
+    assert found.ok
+    assert found.detail.startswith("warning: 1 file")

@@ -81,7 +81,7 @@ class OutboundWatch(Watch):
             if (kept.status in WAITING) != (message_id in self.queue):
                 self.problem(f"{kept} and the queue has {self.queue.get(message_id)}")
         taking: dict[str, tuple[int, str, str]] = {}
-        for message_id in before.keys() | self.queue.keys():
+        for message_id in sorted(before.keys() | self.queue.keys()):
             old, new = before.get(message_id), self.queue.get(message_id)
             if old is None or old == new:
                 continue

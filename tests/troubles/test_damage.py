@@ -7,10 +7,12 @@ from random import Random
 import apsw
 import pytest
 
+from pillarbox import Email
 from pillarbox.box import Pillarbox
 from pillarbox.errors import PillarboxError, Unavailable
+from pillarbox.hooks.model import HookEvent
 from pillarbox.inbound.model import InboundMessage
-from pillarbox.storage.checksum import checksum, is_intact
+from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
 
 SESSIONS = 60
 FLIPS = 50
@@ -97,6 +99,31 @@ async def test_a_message_whose_text_was_changed_on_disk_is_held_back_and_says_wh
     assert len(kept) == SESSIONS - 1
     assert kept < contents()
     assert said
+
+
+async def test_damaged_events_and_outbound_messages_end_as_failed_and_say_why(tmp_path: Path) -> None:
+    heard: list[object] = []
+    async with Pillarbox.open(f"sqlite:///{tmp_path}/pillarbox.db") as box:
+
+        @box.hooks.on("agent_stop")
+        async def hear(event: HookEvent) -> None:
+            heard.append(event)
+
+        await box.sessions.open(session_id="s", target={"kind": "none"})
+        await box.tenants.set("acme", providers={"email": {"provider": "sandbox"}})
+        message_id = await box.outbound.send("acme", Email(to="a@b.example", subject="s", text="t"))
+        stored = await box.hooks.post("s", "agent_stop", {"text": "t"})
+        connection = apsw.Connection(f"{tmp_path}/pillarbox.db")
+        connection.execute("UPDATE message_history SET body_text = 'u'; UPDATE hook_outbox SET payload = '{}'")
+        connection.close()
+        for drain in (box.outbound.drain, box.hooks.drain):
+            for _ in range(3):
+                await drain.step()
+        message = await box.outbound.get(message_id, tenant_id="acme")
+        event = await box.hooks.get(stored.id)
+    assert (message.status, message.attempt_count, message.error_message) == ("failed", 0, DAMAGED)
+    assert (event.status, event.last_error) == ("dead", DAMAGED)
+    assert heard == []
 
 
 async def test_a_page_that_is_no_page_is_an_error_and_not_an_answer(original: Path) -> None:

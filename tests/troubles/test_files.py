@@ -107,7 +107,7 @@ async def test_what_holds_for_a_connection_cannot_be_weakened_by_the_file(sqlite
         ]
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs"])
+@pytest.mark.parametrize("kind", ["fuse.sshfs"])
 def test_a_database_on_a_network_share_is_warned_of_by_serve_and_doctor(tmp_path: Path, kind: str) -> None:
     mounts, share = tmp_path / "mounts", tmp_path / "share"
     mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/export {share} {kind} rw 0 0\nproc /proc proc rw 0 0\n")

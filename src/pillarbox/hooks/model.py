@@ -76,13 +76,19 @@ class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HooksStatus(msgspec.Struct, frozen=True):
-    """All sessions' events together; `dead` ones ended with an error and are kept for a while."""
+    """All sessions' events together; `dead` ones ended with an error and are kept for a while.
+
+    `spooled` counts the files of events that this machine's receivers could not store yet, `broken` those that nobody can read.
+    """
 
     pending: int
     processing: int
     failed: int
     dead: int
     oldest_age_seconds: float | None
+    spooled: int = 0
+    spool_age_seconds: float | None = None
+    broken: int = 0
 
 
 class AgentState(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,13 @@ from itertools import groupby
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
 from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Failed, Lease, Outcome, Pace, Policy, Retry
 from pillarbox.errors import AlreadyEnded, TooMany
 from pillarbox.hooks import agent_state, reading, strands
 from pillarbox.hooks.edge import check_new_event
-from pillarbox.hooks.intake import Intake
+from pillarbox.hooks.intake import Intake, Spooled
 from pillarbox.hooks.lane import HookLane, Rescue
 from pillarbox.hooks.listeners import Listen, Listeners, judge
 from pillarbox.hooks.model import AgentState, HookEvent, HookRecord, HookRow, HooksStatus, NewEvent, Status, Stored
@@ -134,10 +136,19 @@ class Hooks:
     async def status(self) -> HooksStatus:
         now = self._clock.now()
         found = await self._database.read(lambda: reading.status(now))
+        spool = await self.spooled()
+        found = msgspec.structs.replace(
+            found, spooled=spool.files, spool_age_seconds=spool.oldest_age_seconds, broken=spool.broken
+        )
+        self._metrics.spooled.set(spool.files)
         self._metrics.queue_length.set(found.pending + found.processing + found.failed)
         self._metrics.oldest_age_seconds.set(found.oldest_age_seconds or 0)
         self._metrics.dead_length.set(found.dead)
         return found
+
+    async def spooled(self) -> Spooled:
+        """What receivers of this machine could not store yet."""
+        return await self._intake.waiting()
 
     async def agent_state(self, session_id: str) -> AgentState | None:
         """What the session's events have told about its agent."""

@@ -14,7 +14,7 @@ from pillarbox.settings.shapes import Name, Seconds, Section
 _BASE_URL = re.compile(r"https?://[\x21-\x7e]+(?<!/)")
 _TELEGRAM_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _SIGNING_SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{2,}={0,2}")
-_WEBHOOK_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_WEBHOOK_NAME = re.compile(r"[\x21-\x7e]{1,64}")
 
 Origin = Annotated[str, Meta(pattern=r"^[\x21-\x7e]{1,64}$")]
 SessionId = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}$")]
@@ -145,6 +145,4 @@ class Adapters(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.webhooks:
             if not _WEBHOOK_NAME.fullmatch(name):
-                raise SettingsError(
-                    "adapters.webhooks.* must be named by up to 63 of a-z, 0-9, _ and -, a letter or digit first."
-                )
+                raise SettingsError("adapters.webhooks: a name must be 1 to 64 ASCII characters without blanks.")

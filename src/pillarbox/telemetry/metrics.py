@@ -66,6 +66,7 @@ class HookMetrics:
         )
         self.inflight = Gauge(f"{name}_inflight", "Events with their listeners here.", registry=registry)
         self.queue_length = Gauge(f"{name}_queue_length", "Events that wait.", registry=registry)
+        self.spooled = Gauge(f"{name}_spooled", "Spool files of events that are not stored yet.", registry=registry)
         self.dead_length = Gauge(
             f"{name}_dead_length", "Events closed with an error and still kept.", registry=registry
         )

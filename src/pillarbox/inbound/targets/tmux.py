@@ -92,5 +92,5 @@ class TmuxDeliverer:
             raise TmuxTrouble(
                 f"The program in the tmux pane reads by lines, of which a terminal keeps {LONGEST_LINE} bytes."
             )
-        if not await terminal.paste(pane, buffer=f"pbx-{message.id}", text=text, mark=mark_of(message)):
+        if not await terminal.paste(pane, text=text, mark=mark_of(message)):
             raise TmuxTrouble("The tmux pane changed while the message was being typed.")

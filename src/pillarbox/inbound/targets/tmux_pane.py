@@ -84,8 +84,9 @@ class Terminal:
             )
         return found[0]
 
-    async def paste(self, pane: Pane, *, buffer: str, text: str, mark: str) -> bool:
+    async def paste(self, pane: Pane, *, text: str, mark: str) -> bool:
         """Paste a text, unless the pane is no longer as it was seen."""
+        buffer = f"pbx-{mark}"
         seen = f"{pane.place}/{pane.brackets}/{pane.pasted}/{pane.done}"
         now = f"{_PLACE}/#{{bracket_paste_flag}}/#{{@pbx-pasted}}/#{{@pbx-done-{self.key}}}"
         act = (
