@@ -85,7 +85,6 @@ def test_failures_of_the_store_are_survived_without_loss() -> None:
         assert not play_outbound(OutboundPlan(seed, weather)).problems
 
 
-@pytest.mark.xfail(strict=True, reason="a strand that was begun is at times given back as if it had not been")
 @pytest.mark.parametrize("seed", [288, 549, 1721])
 def test_an_attempt_that_was_begun_keeps_its_number(seed: int) -> None:
     assert complaint("hooks", seed) is None

@@ -3,11 +3,12 @@
 from pillarbox.engine.backoff import Backoff
 from pillarbox.engine.batch import Batch
 from pillarbox.engine.bell import Bell
-from pillarbox.engine.drain import Drain, Pace
+from pillarbox.engine.drain import Drain
 from pillarbox.engine.janitor import Chore, Janitor
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, Settlement, Strand
 from pillarbox.engine.outcome import Delivered, Failed, Outcome, Retry, Skipped
+from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.room import Room
 

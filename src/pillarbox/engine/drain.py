@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from random import Random
 from typing import Generic
@@ -16,7 +15,9 @@ from pillarbox.engine.bell import Bell
 from pillarbox.engine.flight import Flight
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
+from pillarbox.engine.lost import LostStrands
 from pillarbox.engine.outcome import Delivered, Outcome, Retry, Skipped
+from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
 from pillarbox.engine.room import Room
@@ -33,15 +34,6 @@ _LAST_WAITS = (1.0, 4.0)
 
 Renewing = Callable[[], AbstractContextManager[None]]
 _SHORTEST_REST = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How much at once, how long each, how often to look: seconds."""
-
-    concurrency: int
-    timeout: float
-    poll: float
 
 
 def _nobody(row: object, outcome: Outcome, seconds: float) -> None:
@@ -80,6 +72,7 @@ class Drain(Generic[RowT]):
         self._stopping = False
         self._hurried = False
         self._unsure = False
+        self._lost: LostStrands[RowT] = LostStrands()
         self._pause = _FIRST_PAUSE
         self.renewal: Renewal[RowT] = Renewal(self._renew, lane.held, lease, clock)
 
@@ -186,6 +179,7 @@ class Drain(Generic[RowT]):
         held = await self._lane.held_by(self._lease)
         known = {(flight.strand.key, flight.strand.token) for flight in self._flights.values()}
         known |= {(each.strand.key, each.strand.token) for each in (*settlements, *self._finished)}
+        known |= self._lost.among(held)
         if orphans := [strand for strand in held if (strand.key, strand.token) not in known]:
             await self._lane.release(orphans, now=self._clock.now())
         self._unsure = False
@@ -203,15 +197,16 @@ class Drain(Generic[RowT]):
         self._bell.ring()
 
     async def _settle_singly(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
-        kept = []
-        for settlement in settlements:
+        for position, settlement in enumerate(settlements):
             try:
                 self._report_lost(await self._lane.settle([settlement], now=self._clock.now()))
             except Unavailable:
-                kept.append(settlement)
+                # With all behind it: a row that is reported before the one in front of it counts as lost.
+                return list(settlements[position:])
             except Exception as error:
+                self._lost.note(settlement.strand)
                 log.error("an outcome cannot be recorded; its lease will end", id=settlement.row.id, error=brief(error))
-        return kept
+        return []
 
     def _launch(self, strand: Strand[RowT], *, since: float) -> None:
         flight = Flight(
@@ -241,6 +236,8 @@ class Drain(Generic[RowT]):
                     return
         finally:
             self.renewal.remove(flight)
+            if flight.lost or flight.is_lost(self._clock.monotonic()):
+                self._lost.note(strand)
             if self._flights.get(strand.key) is flight:
                 del self._flights[strand.key]
             self._bell.ring()
@@ -335,6 +332,7 @@ class Drain(Generic[RowT]):
 
     def _report_lost(self, lost: Sequence[Settlement[RowT]]) -> None:
         for settlement in lost:
+            self._lost.note(settlement.strand)
             log.warning(
                 "an outcome came after its lease was lost; whoever holds it now decides",
                 id=settlement.row.id,

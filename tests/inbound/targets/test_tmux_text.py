@@ -138,6 +138,8 @@ def test_a_target_can_do_without_the_envelope() -> None:
 def test_a_file_is_named_and_never_an_empty_line(kind: str, content: str, payload: str | None, text: str) -> None:
     message = a_message(message_type=kind, content=content, payload_json=payload, actor_name=None)
     assert typed(message, envelope=True, single_line=False) == text
+    named = a_message(message_type=kind, content=content, payload_json=payload, actor_name="Ada")
+    assert typed(named, envelope=True, single_line=False) == (f'["Ada" via telegram] {text}' if text else "")
 
 
 def test_messages_that_are_not_the_same_have_different_marks() -> None:

@@ -100,9 +100,9 @@ class Stage:
 
     def ending(self, name: str) -> str:
         """A script that ends the program of a session, and ends itself once tmux has noticed."""
-        self.tmux("set-hook", "-p", "-t", f"={name}:", "pane-died", "wait-for -S died")
         pid = self.tmux("display-message", "-p", "-t", f"={name}:", "#{pane_pid}")
-        return f"kill -9 {pid}; {TMUX} -S {shlex.quote(self.socket)} wait-for died"
+        ask = f"{TMUX} -S {shlex.quote(self.socket)} display-message -p -t ={name}: '#{{pane_dead}}'"
+        return f'kill -9 {pid}; until test "$({ask})" = 1; do :; done'
 
     async def __aenter__(self) -> Self:
         return self

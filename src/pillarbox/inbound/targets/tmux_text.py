@@ -23,6 +23,8 @@ _ENVELOPE = re.compile(r'\["(?:[^"\\]|\\.)*" via (?:[^\]\\]|\\.)*\]\s?')
 def typed(message: InboundMessage, *, envelope: bool, single_line: bool) -> str:
     """The text for a terminal; empty when there is nothing to type."""
     body = _body(message)
+    if not body and message.message_type != "text":
+        return ""
     if envelope and message.actor_name is not None:
         body = f"{_spoken_by(message.actor_name, message.origin)} {fenced(body) or _NOTHING}"
     return _on_one_line(body) if single_line else body

@@ -1,0 +1,28 @@
+"""Strands that were begun here although nobody here answers for them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic
+
+from pillarbox.engine.lease import RowT, Strand
+
+_MOST = 10_000
+
+
+class LostStrands(Generic[RowT]):
+    """Remembers a bounded number of them: what was begun is not given back as if it had not been, its lease ends."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, int] = {}
+
+    def note(self, strand: Strand[RowT]) -> None:
+        self._tokens[strand.key] = strand.token
+        if len(self._tokens) > _MOST:
+            del self._tokens[next(iter(self._tokens))]
+
+    def among(self, held: Iterable[Strand[RowT]]) -> set[tuple[str, int]]:
+        """Those that are still held in our name; the others are forgotten."""
+        kept = {(strand.key, strand.token) for strand in held} & set(self._tokens.items())
+        self._tokens = dict(kept)
+        return kept
