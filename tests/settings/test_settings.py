@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +17,8 @@ from pillarbox.errors import SettingsError
 from pillarbox.settings import Description, Inbound, Settings, describe_settings, load_settings
 
 DURATIONS = [
-    f"{each.section}.{each.name}"
+    # A name of the user's own may be any.
+    f"{each.section}.{each.name}".replace("*", "sendgrid")
     for each in describe_settings()
     if each.name.endswith("_seconds") and each.type == "number"
 ]
@@ -127,7 +130,7 @@ def test_an_unknown_variable_is_named_with_the_nearest_setting_and_without_its_v
     [
         ("[http]\nports = 1", "http.ports", "did you mean http.port?"),
         ("[htpt]\nport = 1", "htpt.port", "did you mean http.port?"),
-        ("[outbound]", "outbound", ""),
+        ("[elsewhere]", "elsewhere", ""),
         ("port = 1", "port", ""),
         ("[http.port]\nx = 1", "http.port.x", "did you mean http.port?"),
     ],
@@ -207,9 +210,10 @@ def test_a_file_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", DURATIONS)
 def test_every_duration_goes_down_to_a_hundredth_of_a_second(name: str) -> None:
-    section, field = name.split(".")
-    environ = {variable(name): "0.01"}
-    assert getattr(getattr(load_settings(environ=environ), section), field) == 0.01
+    found: Any = load_settings(environ={variable(name): "0.01"})
+    for step in name.split("."):
+        found = found[step] if isinstance(found, Mapping) else getattr(found, step)
+    assert found == 0.01
 
 
 @pytest.mark.parametrize("name", DURATIONS)
@@ -255,7 +259,7 @@ def test_every_setting_is_described_and_its_default_can_be_written_down() -> Non
     environ = {
         variable(f"{section}.{name}"): json.loads(default) if default.startswith('"') else default
         for section, name, _, default, _ in described
-        if default != "unset"
+        if default != "unset" and "*" not in section
     }
     assert load_settings(environ=environ) == Settings()
 

@@ -74,7 +74,9 @@ async def webhook_post(call: Call) -> Answer:
     source = call.box.settings.adapters.webhooks.get(name, WebhookSource())
     secret = _required(source.secret)
     body = await _body(call)
-    if not webhook.is_proven(body, header, proof=source.proof, name=source.header, secret=secret, now=_now(call)):
+    if not webhook.is_proven(
+        body, header, proof=source.way_to_prove, name=source.header, secret=secret, now=_now(call)
+    ):
         raise _unproven()
     return await _take(call, [webhook.message_in(_document(body), header, _places(name, source))])
 
@@ -117,7 +119,7 @@ def _places(name: str, source: WebhookSource) -> webhook.Places:
         content_path=source.content_path,
         id_path=source.id_path,
         # Nobody has signed this header elsewhere.
-        id_header=source.id_header or (webhook.WEBHOOK_ID if source.proof == "standard" else None),
+        id_header=source.id_header or (webhook.WEBHOOK_ID if source.way_to_prove == "standard" else None),
         actor_id_path=source.actor_id_path,
         actor_name_path=source.actor_name_path,
     )

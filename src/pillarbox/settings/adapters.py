@@ -91,9 +91,9 @@ class WebhookSource(Section, frozen=True, kw_only=True):
 
     secret: Annotated[Name | None, Meta(description="What proves the sender; unset: every request is refused.")] = None
     proof: Annotated[
-        Literal["standard", "hmac", "token"],
-        Meta(description="Standard Webhooks, an HMAC-SHA256 of the body in a header, or the secret itself in one."),
-    ] = "standard"
+        Literal["standard", "hmac", "token"] | None,
+        Meta(description="An HMAC-SHA256 of the body in a header, or the secret itself in one; unset: `standard`."),
+    ] = None
     header: Annotated[
         Name | None,
         Meta(description="That header; unset: `X-Hub-Signature-256` for hmac, `Authorization` for token."),
@@ -116,8 +116,13 @@ class WebhookSource(Section, frozen=True, kw_only=True):
         for one, other in (("session", "session_path"), ("id_path", "id_header")):
             if getattr(self, one) is not None and getattr(self, other) is not None:
                 raise SettingsError(f"adapters.webhooks.* must have {one} or {other}, not both.")
-        if self.proof == "standard" and self.secret is not None and not _SIGNING_SECRET.fullmatch(self.secret):
+        if self.way_to_prove == "standard" and self.secret is not None and not _SIGNING_SECRET.fullmatch(self.secret):
             raise SettingsError("adapters.webhooks.*.secret must be whsec_ followed by base64, or set another proof.")
+
+    @property
+    def way_to_prove(self) -> Literal["standard", "hmac", "token"]:
+        """Tell how the sender proves itself, by Standard Webhooks unless another way is set."""
+        return self.proof or "standard"
 
 
 class Adapters(Section, frozen=True, kw_only=True):
