@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pillarbox.engine import Chore, Drain, Janitor
-from pillarbox.errors import InvalidInput, SettingsError
+from pillarbox.errors import InvalidInput, SettingsError, Unavailable
 from pillarbox.hooks.pipe import Hooks
 from pillarbox.hooks.spool import default_spool_dir
 from pillarbox.inbound import Inbound
@@ -103,10 +103,18 @@ class Pillarbox:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str | None = None, *, settings: Settings | None = None, node: str | None = None, migrate: bool = True
+        cls,
+        url: str | None = None,
+        *,
+        settings: Settings | Mapping[str, Any] | None = None,
+        node: str | None = None,
+        migrate: bool = True,
     ) -> AsyncIterator[Pillarbox]:
-        """Open a database, bring its schema up to date, and close everything at the end."""
-        chosen = settings or load_settings()
+        """Open a database, bring its schema up to date, and close everything at the end.
+
+        `settings` as a mapping, such as `{"outbound": {"max_attempts": 3}}`, stands over the file and the environment.
+        """
+        chosen = settings if isinstance(settings, Settings) else load_settings(**(settings or {}))
         address = url or os.environ.get("PILLARBOX_DATABASE") or DEFAULT_DATABASE
         database = await open_database(address, chosen)
         try:
@@ -161,7 +169,7 @@ class Pillarbox:
 
     async def checkup(self) -> list[Finding]:
         """Look at the database, and at what receivers could not bring to it, as an operator would."""
-        return [*await checkup(self.database), await self._check_spool()]
+        return [*await checkup(self.database), await self._check_spool(), self._check_key()]
 
     async def advise(self) -> None:
         """Log what an operator should know of the place where the database lies."""
@@ -221,6 +229,13 @@ class Pillarbox:
             await self.hooks.pick_up()
         except Exception as error:
             log.warning("the spool of hook events could not be picked up yet", error=brief(error))
+
+    def _check_key(self) -> Finding:
+        try:
+            self.outbound.require_key()
+        except Unavailable as error:
+            return Finding("secrets.key", True, f"warning: nothing can be sent. {error}")
+        return Finding("secrets.key", True, "there")
 
     async def _check_spool(self) -> Finding:
         spool = await self.hooks.spooled()

@@ -259,6 +259,7 @@ def writes_blocked(url: str) -> Iterator[None]:
     path = sqlite_path(url) if url.startswith("sqlite") else None
     if path is not None:
         with apsw.Connection(path) as other:
+            other.set_busy_timeout(30_000)
             other.execute("UPDATE sessions SET title = 'held' WHERE false")
             yield
     else:

@@ -83,6 +83,7 @@ async def test_while_the_database_takes_nothing_nothing_is_confirmed(
     async with polling(sqlite_url, api) as box:
         await asyncio.to_thread(api.expect, lambda: bool(api.questions), "a question")
         with apsw.Connection(str(tmp_path / "pillarbox.db")) as other:
+            other.set_busy_timeout(30_000)
             other.execute("UPDATE sessions SET title = 'held' WHERE false")
             api.post(telegram_update(Said(1)), telegram_update(Said(2)))
             asked = len(api.questions)
@@ -175,6 +176,7 @@ def test_killed_before_the_commit_it_is_told_again(tmp_path: Path, api: Telegram
     with serve(path, api) as daemon:
         api.expect(lambda: bool(api.questions))
         with apsw.Connection(str(path)) as other:
+            other.set_busy_timeout(30_000)
             other.execute("UPDATE sessions SET title = 'held' WHERE false")
             api.post(telegram_update(Said(1, text="one")), telegram_update(Said(2, text="two")))
             api.expect(lambda: api.handed_over > 0, "an answer")

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pillarbox.api.answers import Answer
 from pillarbox.api.call import Call
 from pillarbox.api.pages import html_answer, redirect, shown, table
+from pillarbox.hooks.model import HooksStatus
 from pillarbox.inbound import InboundMessage
 from pillarbox.inbound.model import InboundStatus
+from pillarbox.outbound.model import OutboundStatus
 from pillarbox.sessions import Session
 
 _MOST_SHOWN = 50
@@ -20,27 +22,31 @@ async def show(call: Call) -> Answer:
     if login is None:
         return redirect("/login")
     box = call.box
-    status = await box.inbound.status()
+    status, hooks, outbound = await box.inbound.status(), await box.hooks.status(), await box.outbound.status()
     failed = await box.inbound.list(status="failed", limit=_MOST_SHOWN)
     sessions = await box.sessions.list(limit=_MOST_SHOWN)
     nav = (
         '<a href="/docs">API</a><form method="post" action="/logout">'
         f'<input type="hidden" name="form_token" value="{login.form_token}"><button>Sign out</button></form>'
     )
-    body = f"{_cards(status)}<h2>Waiting for a retry</h2>{_failed(failed)}<h2>Sessions</h2>{_sessions(sessions)}"
+    cards = _cards("Inbound", status)
+    cards += _cards("Hooks", hooks, ("closed with an error", hooks.dead), ("spooled files", hooks.spooled))
+    cards += _cards("Outbound", outbound, ("failed for good", outbound.unsent))
+    body = f"{cards}<h2>Waiting for a retry</h2>{_failed(failed)}<h2>Sessions</h2>{_sessions(sessions)}"
     return html_answer("Pillarbox", body, nav=nav, fresh_every=_FRESH_SECONDS)
 
 
-def _cards(status: InboundStatus) -> str:
+def _cards(title: str, status: InboundStatus | HooksStatus | OutboundStatus, *more: tuple[str, object]) -> str:
     oldest = "none" if status.oldest_age_seconds is None else _age(status.oldest_age_seconds)
-    cards = [
+    cards: list[tuple[str, object]] = [
         ("pending", status.pending),
         ("in delivery", status.processing),
         ("waiting for a retry", status.failed),
+        *more,
         ("oldest", oldest),
     ]
     return (
-        '<h2>Inbound</h2><div class="cards">'
+        f'<h2>{title}</h2><div class="cards">'
         + "".join(f'<div class="card"><b>{value}</b><span class="soft">{name}</span></div>' for name, value in cards)
         + "</div>"
     )

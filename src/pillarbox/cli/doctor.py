@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pillarbox.box import Finding
     from pillarbox.settings import Settings
 
-_OLDEST_TMUX = (3, 2)
+_OLDEST_TMUX = (3, 4)
 
 
 @click.command(cls=Command)

@@ -32,7 +32,13 @@ def list_events(options: Options, /, **fields: object) -> None:
     if options.json:
         return show_json(page)
     columns = ["event", "session", "seq", "type", "status", "attempts", "when", "superseded by", "error"]
-    show_table(columns, map(_row, page["items"]), empty="There are no events.")
+    show_table(
+        columns,
+        map(_row, page["items"]),
+        empty="There are no events.",
+        loose=("error",),
+        spare=("seq", "attempts", "superseded by", "when", "error"),
+    )
     show_more(page)
 
 

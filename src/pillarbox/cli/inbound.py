@@ -59,7 +59,13 @@ def list_messages(options: Options, /, **fields: object) -> None:
     if options.json:
         return show_json(page)
     columns = ["message", "session", "seq", "status", "attempts", "when", "error", "content"]
-    show_table(columns, map(_row, page["items"]), empty="There are no messages.")
+    show_table(
+        columns,
+        map(_row, page["items"]),
+        empty="There are no messages.",
+        loose=("error", "content"),
+        spare=("seq", "attempts", "content", "error", "when"),
+    )
     show_more(page)
 
 

@@ -41,7 +41,13 @@ def list_keys(options: Options, limit: int, cursor: str | None) -> None:
     if options.json:
         return show_json(page)
     columns = ["key", "tenant", "name", "made", "expires", "revoked"]
-    show_table(columns, map(_row, page["items"]), empty="There are no keys; `pillarbox keys create` makes one.")
+    show_table(
+        columns,
+        map(_row, page["items"]),
+        empty="There are no keys; `pillarbox keys create` makes one.",
+        loose=("name",),
+        spare=("made", "name", "expires"),
+    )
     show_more(page)
 
 

@@ -40,7 +40,13 @@ def list_messages(options: Options, /, tenant: str, **fields: object) -> None:
     if options.json:
         return show_json(page)
     columns = ["message", "tenant", "channel", "to", "status", "attempts", "when", "error", "subject"]
-    show_table(columns, map(_row, page["items"]), empty="There are no messages.")
+    show_table(
+        columns,
+        map(_row, page["items"]),
+        empty="There are no messages.",
+        loose=("to", "error", "subject"),
+        spare=("attempts", "subject", "channel", "when", "error", "to"),
+    )
     show_more(page)
 
 

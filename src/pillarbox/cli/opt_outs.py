@@ -46,7 +46,13 @@ def list_opt_outs(options: Options, tenant: str, limit: int, cursor: str | None)
     if options.json:
         return show_json(page)
     columns = ["opt-out", "contact", "channel", "made", "reason"]
-    show_table(columns, map(_row, page["items"]), empty="Nobody has opted out.")
+    show_table(
+        columns,
+        map(_row, page["items"]),
+        empty="Nobody has opted out.",
+        loose=("contact", "reason"),
+        spare=("reason", "made", "channel"),
+    )
     show_more(page)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from pillarbox.cli.tables import draw, draw_folding
 from pillarbox.errors import InvalidInput
 from pillarbox.text import printable
 
 _WHOLE = 100_000_000
 _BRIEF = 80
-_NARROW = 10
+_WIDE = 24
+_UNITS = (("y", 365 * 86_400), ("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 # JSON escapes C0 by itself; these are left as they are and still move a terminal or turn its text.
 _RAW_CONTROL = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -28,23 +30,35 @@ def show_json(value: object) -> None:
     click.echo(_RAW_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """A table on a terminal; columns apart by tabs anywhere else."""
+def show_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str,
+    loose: Collection[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """A table on a terminal; columns apart by tabs anywhere else.
+
+    Where a terminal is too narrow the loose columns end in an ellipsis and the spare ones are left out, the first of them first.
+    All others, the ids among them, stay whole.
+    """
     texts = [[_text(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
         for line in (columns, *texts):
             click.echo("\t".join(line))
     elif not texts:
         click.echo(empty)
+    elif loose:
+        draw(columns, texts, loose=loose, spare=spare)
     else:
-        _show_rich(columns, texts)
+        draw_folding(columns, texts)
 
 
 def show_fields(value: Mapping[str, Any]) -> None:
-    """A value, one field to a line."""
-    width = max(map(len, value))
-    for name, item in value.items():
-        click.echo(f"{name:<{width}}  {_text(item)}".rstrip())
+    """A value, one field to a line; what is in a field of several is indented below its name."""
+    for line in _field_lines(value):
+        click.echo(line)
 
 
 def show_more(page: Mapping[str, Any]) -> None:
@@ -68,7 +82,21 @@ def until(instant: str | None) -> str:
     if instant is None:
         return ""
     seconds = (datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds()
-    return f"in {seconds:.0f} s" if seconds > 0 else "now"
+    return f"in {span(seconds)}" if seconds > 0 else "now"
+
+
+def span(seconds: float) -> str:
+    """A length of time in its two largest units, as in 12 d 4 h."""
+    left, parts = round(seconds), list[str]()
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+        elif parts:
+            break
+        if len(parts) == 2:
+            break
+    return " ".join(parts) or "0 s"
 
 
 def read_json(field: str, text: str | None) -> object:
@@ -95,16 +123,36 @@ def _text(value: object) -> str:
     return printable(value, _WHOLE)
 
 
-def _show_rich(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _field_lines(value: Mapping[str, Any]) -> Iterator[str]:
+    names = {name: printable(name, _WHOLE) for name in value}
+    width = max(map(len, names.values()))
+    for name, item in value.items():
+        inside = _inside(item)
+        if inside:
+            yield names[name]
+            yield from (f"  {line}" for line in inside)
+        else:
+            yield f"{names[name]:<{width}}  {_text(item or None if isinstance(item, dict | list) else item)}".rstrip()
 
-    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for column, *cells in zip(columns, *texts, strict=True):
-        # Where there is too little room, long texts fold; ids, numbers and states stay whole.
-        table.add_column(column, overflow="fold", no_wrap=max(map(len, (column, *cells))) <= _NARROW)
-    for row in texts:
-        table.add_row(*map(Text, row))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+
+def _inside(item: object) -> list[str]:
+    """The lines of an object or of a list of them; none for all else."""
+    if isinstance(item, dict):
+        width = max((len(printable(name, _WHOLE)) for name in item), default=0)
+        return [f"{printable(name, _WHOLE):<{width}}  {_text(inner)}".rstrip() for name, inner in item.items()]
+    if not isinstance(item, list) or not item or not all(isinstance(row, dict) for row in item):
+        return []
+    rows: list[dict[str, Any]] = item
+    columns = list(dict.fromkeys(name for row in rows for name in row if row[name] is not None))
+    cells = {name: [printable(name, _WHOLE), *(_cell(name, row.get(name)) for row in rows)] for name in columns}
+    widths = {name: max(map(len, texts)) for name, texts in cells.items()}
+    if widths and max(widths.values()) > _WIDE:
+        # A long text is last, where it keeps nothing else out of sight.
+        longest = max(columns, key=lambda name: widths[name])
+        columns = [*(name for name in columns if name != longest), longest]
+    table = zip(*([text.ljust(widths[name]) for text in cells[name]] for name in columns), strict=True)
+    return ["  ".join(line).rstrip() for line in table]
+
+
+def _cell(name: str, value: Any) -> str:
+    return when(value) if isinstance(value, str) and (name == "at" or name.endswith("_at")) else _text(value)

@@ -36,7 +36,8 @@ def list_sessions(options: Options, lifecycle_status: str | None, limit: int, cu
         for item in page["items"]
     ]
     empty = "There are no sessions; `pillarbox sessions open` opens one."
-    show_table(["session", "status", "target", "title", "changed"], rows, empty=empty)
+    columns = ["session", "status", "target", "title", "changed"]
+    show_table(columns, rows, empty=empty, loose=("title",), spare=("changed", "title", "target"))
     show_more(page)
 
 

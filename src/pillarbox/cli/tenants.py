@@ -47,7 +47,13 @@ def list_tenants(options: Options, limit: int, cursor: str | None) -> None:
     if options.json:
         return show_json(page)
     columns = ["tenant", "name", "providers", "changed"]
-    show_table(columns, map(_row, page["items"]), empty="There are no tenants; `pillarbox tenants set` makes one.")
+    show_table(
+        columns,
+        map(_row, page["items"]),
+        empty="There are no tenants; `pillarbox tenants set` makes one.",
+        loose=("name", "providers"),
+        spare=("changed", "name", "providers"),
+    )
     show_more(page)
 
 

@@ -28,7 +28,9 @@ from pillarbox.hooks.transcripts import codex_transcript
 from pillarbox.process import is_dead
 from pillarbox.sessions import Sessions
 from pillarbox.storage import DAMAGED, Database, Step
-from pillarbox.telemetry import Metrics
+from pillarbox.telemetry import Metrics, logger
+
+log = logger(__name__)
 
 ListenT = TypeVar("ListenT", bound=Listen)
 Confirm = Callable[[Sequence[tuple[str, str]], datetime], Step[None]]
@@ -251,8 +253,18 @@ class Hooks:
                 self._metrics.delivered.inc()
             case Failed():
                 self._metrics.dead.inc()
+                log.error(
+                    "an event was closed with an error", id=row.id, session_id=row.session_id, cause=outcome.error
+                )
             case Retry():
                 self._metrics.failed_attempts.inc()
+                log.warning(
+                    "an event was not taken; it will be tried again",
+                    id=row.id,
+                    session_id=row.session_id,
+                    attempt=row.attempt_count,
+                    cause=outcome.error,
+                )
 
     async def _prune(self) -> bool:
         return (await self.prune())[1]

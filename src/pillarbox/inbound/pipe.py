@@ -35,7 +35,9 @@ from pillarbox.inbound.upkeep import Pruned
 from pillarbox.process import is_dead
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import DAMAGED, Database, Step
-from pillarbox.telemetry import Metrics
+from pillarbox.telemetry import Metrics, logger
+
+log = logger(__name__)
 
 DeliverT = TypeVar("DeliverT", bound=Deliver)
 
@@ -190,7 +192,7 @@ class Inbound:
         await self._targets.close()
 
     def opened(self, session: Session, now: datetime) -> Step[None]:
-        placement = place(session.target, session.node)
+        placement = place(session.target, session.node, here=self._targets.node)
         state = "starting" if session.lifecycle_status == "initializing" else "open"
         yield strands.queries.open_strand(
             session_id=session.session_id,
@@ -201,15 +203,19 @@ class Inbound:
 
     def changed(self, before: Session, session: Session, now: datetime) -> Step[None]:
         """A new target or a session that is ready may well take what the old one did not: its head is due now."""
-        placement = place(session.target, session.node)
         state = "starting" if session.lifecycle_status == "initializing" else "open"
         locked = (yield from strands.lock({session.session_id}))[session.session_id]
-        yield strands.queries.change_strand(
-            session_id=session.session_id,
-            destination=placement.destination,
-            served_by=placement.served_by,
-            state=state,
-        )
+        if (before.target, before.node) == (session.target, session.node):
+            # Where it is served stays as it is, whichever node makes this change.
+            yield strands.queries.change_state(session_id=session.session_id, state=state)
+        else:
+            placement = place(session.target, session.node, here=self._targets.node)
+            yield strands.queries.change_strand(
+                session_id=session.session_id,
+                destination=placement.destination,
+                served_by=placement.served_by,
+                state=state,
+            )
         if locked.head_seq is None:
             return
         if state == "starting" and locked.state == "open":
@@ -265,6 +271,13 @@ class Inbound:
                 self._metrics.delivered.inc()
             case Retry():
                 self._metrics.failed_attempts.inc()
+                log.warning(
+                    "a message was not delivered; it will be tried again",
+                    id=parcel.id,
+                    session_id=parcel.message.session_id,
+                    attempt=parcel.attempt_count,
+                    cause=outcome.error,
+                )
 
     async def bury(self) -> bool:
         """Take over at once from processes of this machine that have died."""

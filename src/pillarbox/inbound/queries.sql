@@ -6,6 +6,9 @@ VALUES (:session_id, :destination, :served_by, :state, 1, 0)
 -- name: change_strand
 UPDATE inbound_strand SET destination = :destination, served_by = :served_by, state = :state WHERE session_id = :session_id
 
+-- name: change_state
+UPDATE inbound_strand SET state = :state WHERE session_id = :session_id
+
 -- name: lock_strands
 -- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
 SELECT session_id, state, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END, open_count

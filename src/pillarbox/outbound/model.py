@@ -161,12 +161,13 @@ class OptOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboundStatus(msgspec.Struct, frozen=True):
-    """The whole queue: due or scheduled, being sent, waiting after a failed attempt."""
+    """The whole queue: due or scheduled, being sent, waiting after a failed attempt; and what failed for good and is kept."""
 
     pending: int
     processing: int
     failed: int
     oldest_age_seconds: float | None
+    unsent: int = 0
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -112,6 +112,8 @@ class Outbound:
 
         With a `connection` of your own the message is part of your transaction: it exists exactly if that commits.
         """
+        if not isinstance(message, Message | NewMessage):
+            raise InvalidInput("message", "must be an Email, Sms, Push or Webhook.")
         new = message if isinstance(message, NewMessage) else message.new_message()
         return (await self.put(tenant_id, new, idempotency_key=idempotency_key, connection=connection)).message_id
 
@@ -134,9 +136,11 @@ class Outbound:
     async def get(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         return await self._database.read(lambda: reading.get(tenant_id, message_id, self._clock.shown))
 
-    async def list(self, wanted: Filter | None = None, *, limit: int = 100, before: str = "") -> list[MessageItem]:
-        """Messages, the newest first, from the one before `before`."""
-        wanted = wanted or Filter()
+    async def list(
+        self, wanted: Filter | None = None, *, limit: int = 100, before: str = "", **fields: Any
+    ) -> list[MessageItem]:
+        """Messages, the newest first, from the one before `before`; the fields of a filter can be given by name."""
+        wanted = wanted or Filter(**fields)
         work = partial(reading.page, wanted, limit=limit, before=before, shown=self._clock.shown)
         return await self._database.read(work)
 
@@ -250,10 +254,14 @@ class Outbound:
             if provider.timeout is not None and provider.timeout >= policy.lease.total_seconds():
                 raise InvalidInput(f"providers.{name}.timeout_seconds", "must be below outbound.lease_seconds.")
 
+    def require_key(self) -> str:
+        """The id of the key that seals and hashes, or `Unavailable` where none was set."""
+        return self._sealer.key_id
+
     async def check_key(self) -> None:
         """Refuse another key than the first one of this database: opt-outs that it hashed would no longer be found."""
         try:
-            key_id = self._sealer.key_id
+            key_id = self.require_key()
         except Unavailable:
             return
 

@@ -27,6 +27,7 @@ Shown = Callable[[datetime], datetime]
 
 _QUEUED = frozenset({"pending", "processing", "retrying"})
 _TROUBLE = frozenset({"failed", "bounced", "canceled", "expired"})
+_MOST_COUNTED = 100_000
 AFTER_ALL = "g"
 """Sorts behind every id."""
 
@@ -92,12 +93,14 @@ def page(wanted: Filter, *, limit: int, before: str, shown: Shown) -> Step[list[
 def status(now: datetime) -> Step[OutboundStatus]:
     counts = dict((yield queries.counts()))
     ((failed,),) = yield queries.count_failed()
-    ((oldest,),) = yield queries.oldest_ready()
+    ((unsent,),) = yield queries.count_unsent(most=_MOST_COUNTED)
+    oldest = yield queries.oldest_unsent()
     return OutboundStatus(
         pending=counts.get("ready", 0) + counts.get("scheduled", 0) - failed,
         processing=counts.get("sending", 0),
         failed=failed,
-        oldest_age_seconds=None if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
+        oldest_age_seconds=max(0.0, (now - instant(oldest[0][0])).total_seconds()) if oldest else None,
+        unsent=unsent,
     )
 
 

@@ -53,8 +53,15 @@ SELECT type, at, detail FROM message_event WHERE message_id = :message_id ORDER 
 -- name: counts
 SELECT state, count(*) FROM message_queue GROUP BY state
 
--- name: oldest_ready
-SELECT min(next_attempt_at) FROM message_queue WHERE state = 'ready'
+-- name: oldest_unsent
+-- What is due, being sent or waiting after a failed attempt; what is scheduled for later is not late.
+SELECT h.created_at FROM message_history h WHERE h.message_id = (
+    SELECT min(q.message_id) FROM message_queue q WHERE q.state <> 'scheduled' OR q.attempt_count > 0)
+
+-- name: count_unsent
+-- A bounded count, on idx_message_history_trouble.
+SELECT count(*) FROM (SELECT 1 FROM message_history WHERE status = 'failed' AND status IN ('failed', 'bounced', 'canceled', 'expired')
+    LIMIT :most) AS found
 
 -- name: count_failed
 SELECT count(*) FROM message_queue WHERE state = 'scheduled' AND attempt_count > 0

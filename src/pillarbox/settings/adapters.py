@@ -92,7 +92,9 @@ class WebhookSource(Section, frozen=True, kw_only=True):
     secret: Annotated[Name | None, Meta(description="What proves the sender; unset: every request is refused.")] = None
     proof: Annotated[
         Literal["standard", "hmac", "token"] | None,
-        Meta(description="An HMAC-SHA256 of the body in a header, or the secret itself in one; unset: `standard`."),
+        Meta(
+            description="Standard Webhooks (unset too), an HMAC-SHA256 of the body in a header, or the secret in one."
+        ),
     ] = None
     header: Annotated[
         Name | None,
