@@ -216,7 +216,9 @@ class Pillarbox:
 
     @property
     def _drains(self) -> Sequence[Drain[Any]]:
-        return self.inbound.drain, self.hooks.drain, self.outbound.drain
+        """A node without the key must not claim what it could not open."""
+        sending = [] if self._lacks_key else [self.outbound.drain]
+        return [self.inbound.drain, self.hooks.drain, *sending]
 
     def _heard(self) -> None:
         self.inbound.heard()
@@ -230,12 +232,18 @@ class Pillarbox:
         except Exception as error:
             log.warning("the spool of hook events could not be picked up yet", error=brief(error))
 
-    def _check_key(self) -> Finding:
+    @property
+    def _lacks_key(self) -> str | None:
+        """Why this node cannot send, if it cannot."""
         try:
             self.outbound.require_key()
         except Unavailable as error:
-            return Finding("secrets.key", True, f"warning: nothing can be sent. {error}")
-        return Finding("secrets.key", True, "there")
+            return str(error)
+        return None
+
+    def _check_key(self) -> Finding:
+        lacks = self._lacks_key
+        return Finding("secrets.key", True, f"warning: nothing can be sent. {lacks}" if lacks else "there")
 
     async def _check_spool(self) -> Finding:
         spool = await self.hooks.spooled()

@@ -44,7 +44,6 @@ class Platform:
     sign: Callable[[bytes, str, int], Headers]
     source_id: Callable[[Said], str]
     actor: Callable[[Said], tuple[str | None, str | None]]
-    takes_batches: bool = False
     tells_time: bool = False
     signs_body: bool = True
 
@@ -155,7 +154,6 @@ WHATSAPP = Platform(
     lambda body, secret, at: [("X-Hub-Signature-256", f"sha256={mac(secret.encode(), body).hex()}")],
     lambda said: f"wamid.{said.chat}.{said.number}",
     lambda said: (said.chat, said.name),
-    takes_batches=True,
 )
 TELEGRAM = Platform(
     "telegram",

@@ -1,12 +1,14 @@
 """The key that hashed a database's opt-outs stays its key."""
 
+import asyncio
 from base64 import b64encode
 from pathlib import Path
 
 import pytest
 
-from pillarbox import Pillarbox
+from pillarbox import Email, Pillarbox
 from pillarbox.errors import SettingsError, Unavailable
+from pillarbox.hooks.model import HookEvent
 from pillarbox.settings import Settings, load_settings
 
 OURS, ANOTHER = b64encode(b"a" * 32).decode(), b64encode(b"b" * 32).decode()
@@ -41,3 +43,26 @@ async def test_the_key_beside_a_file_is_made_once(tmp_path: Path) -> None:
         key = (tmp_path / "app.db.key").read_bytes()
     async with Pillarbox.open(url, settings=load_settings(environ={})):
         assert (tmp_path / "app.db.key").read_bytes() == key
+
+
+async def test_a_node_without_the_key_leaves_messages_to_one_that_has_it(postgres_url: str) -> None:
+    sandbox = {"providers": {"email": {"provider": "sandbox"}}}
+    with_key = load_settings(environ={}, secrets={"key": OURS}, outbound=sandbox)
+    heard = asyncio.Event()
+    async with Pillarbox.open(postgres_url, settings=with_key) as box:
+        await box.tenants.set("acme")
+        message_id = await box.outbound.send("acme", Email(to="ada@example.com", subject="Hello", text="Hello."))
+        async with Pillarbox.open(postgres_url, settings=load_settings(environ={}, outbound=sandbox)) as keyless:
+
+            @keyless.hooks.on("agent_stop")
+            async def hear(event: HookEvent) -> None:
+                heard.set()
+
+            running = asyncio.create_task(keyless.run())
+            await keyless.sessions.open(session_id="s", target={"kind": "none"})
+            await keyless.hooks.post("s", "agent_stop")
+            await heard.wait()
+            keyless.stop()
+            await running
+        message = await box.outbound.get(message_id)
+        assert (message.status, message.attempt_count) == ("pending", 0)

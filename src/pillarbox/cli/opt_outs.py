@@ -50,7 +50,7 @@ def list_opt_outs(options: Options, tenant: str, limit: int, cursor: str | None)
         columns,
         map(_row, page["items"]),
         empty="Nobody has opted out.",
-        loose=("contact", "reason"),
+        loose=("reason",),
         spare=("reason", "made", "channel"),
     )
     show_more(page)

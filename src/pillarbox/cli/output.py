@@ -123,23 +123,21 @@ def _text(value: object) -> str:
     return printable(value, _WHOLE)
 
 
-def _field_lines(value: Mapping[str, Any]) -> Iterator[str]:
+def _field_lines(value: Mapping[str, Any], *, deep: bool = True) -> Iterator[str]:
     names = {name: printable(name, _WHOLE) for name in value}
-    width = max(map(len, names.values()))
+    width = max(map(len, names.values()), default=0)
     for name, item in value.items():
-        inside = _inside(item)
-        if inside:
+        if deep and (inside := _inside(item)):
             yield names[name]
             yield from (f"  {line}" for line in inside)
         else:
-            yield f"{names[name]:<{width}}  {_text(item or None if isinstance(item, dict | list) else item)}".rstrip()
+            yield f"{names[name]:<{width}}  {'' if item in ({}, []) else _text(item)}".rstrip()
 
 
 def _inside(item: object) -> list[str]:
     """The lines of an object or of a list of them; none for all else."""
     if isinstance(item, dict):
-        width = max((len(printable(name, _WHOLE)) for name in item), default=0)
-        return [f"{printable(name, _WHOLE):<{width}}  {_text(inner)}".rstrip() for name, inner in item.items()]
+        return list(_field_lines(item, deep=False))
     if not isinstance(item, list) or not item or not all(isinstance(row, dict) for row in item):
         return []
     rows: list[dict[str, Any]] = item

@@ -47,7 +47,7 @@ def draw_folding(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None
 
 
 def fitted(wanted: dict[str, int], room: int, *, loose: Collection[str], spare: Sequence[str]) -> dict[str, int]:
-    """The columns that stay, and their widths: the spare ones go in their order until the rest fits with the loose ones narrow."""
+    """The columns that stay and their widths; spare ones go, in their order, until the rest fits with the loose ones narrow."""
     kept = dict(wanted)
     least = {name: min(width, _NARROWEST) if name in loose else width for name, width in wanted.items()}
     for name in spare:
