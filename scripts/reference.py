@@ -5,6 +5,7 @@ A block stands between `<!-- generated: NAME -->` and `<!-- end -->`, and NAME i
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +20,35 @@ from pillarbox import errors
 from pillarbox.api.openapi import describe
 from pillarbox.api.problems import problem_of
 from pillarbox.api.routes import ENDPOINTS
+from pillarbox.box import Finding, Pillarbox
 from pillarbox.cli.failures import code_of
 from pillarbox.cli.main import cli
+from pillarbox.hooks.intake import Spooled
+from pillarbox.hooks.model import AgentState, HookEvent, HookRecord, HooksStatus, Stored
+from pillarbox.hooks.pipe import Hooks
+from pillarbox.inbound import Inbound
+from pillarbox.inbound.model import Enqueued, InboundMessage, InboundStatus, QueueState
+from pillarbox.inbox import Inbox
+from pillarbox.inbox.model import Begun, InboxStatus, LeaseAnswer, Sighting
+from pillarbox.keys import Keys
+from pillarbox.keys.model import Key, NewKey
+from pillarbox.outbound.messages import Email, Push, Sms, Webhook
+from pillarbox.outbound.model import (
+    Attempt,
+    Event,
+    MessageItem,
+    NewAttachment,
+    OptOut,
+    OutboundMessage,
+    OutboundStatus,
+    Tenant,
+    TenantSettings,
+)
+from pillarbox.outbound.pipe import Outbound
+from pillarbox.outbound.reading import Filter
+from pillarbox.outbound.tenants import Tenants
+from pillarbox.sessions import Sessions
+from pillarbox.sessions.model import Session, SessionChange
 from pillarbox.settings import describe_settings
 from pillarbox.telemetry import Metrics
 
@@ -32,6 +60,34 @@ _NEVER_ASKED = {
     errors.SecretUnavailable: "none: a message that needs the secret is tried again",
 }
 """Errors that are no answer to a request or a command, and what becomes of them."""
+DOORS: Mapping[str, tuple[type, str]] = {
+    "Pillarbox": (Pillarbox, "open run stop migrate require_schema rehearse checkup advise prune inbox_status"),
+    "box.sessions": (Sessions, "open get list change close find_by_channel"),
+    "box.inbound": (Inbound, "enqueue target get list queue status retry expire"),
+    "box.hooks": (Hooks, "on post follow get list status spooled agent_state retry"),
+    "box.outbound": (
+        Outbound,
+        "send get list cancel retry status opt_out opt_outs remove_opt_out unsubscribe forget contact_hash",
+    ),
+    "box.tenants": (Tenants, "set get list delete"),
+    "box.inbox": (Inbox, "once idempotent is_processed mark_processed try_begin extend release look"),
+    "box.keys": (Keys, "create list revoke"),
+}
+"""What programs use, by the name they use it by."""
+_PLAIN = {
+    "get": "The one of that id; raises `NotFound` where there is none.",
+    "list": "In the order of their names, from the one after `after`.",
+    "opt_outs": "The tenant's opt-outs, from the one after `after`.",
+    "status": "What waits in all, and how old the oldest is.",
+}
+"""What is said of methods whose names say enough where they stand."""
+MESSAGES = (Email, Sms, Push, Webhook)
+_ANSWERS: Sequence[type] = (
+    *(Session, SessionChange, Enqueued, InboundMessage, QueueState, InboundStatus),
+    *(Stored, HookEvent, HookRecord, HooksStatus, Spooled, AgentState),
+    *(MessageItem, OutboundMessage, Attempt, Event, OutboundStatus, Filter, NewAttachment, OptOut),
+    *(Tenant, TenantSettings, Begun, LeaseAnswer, Sighting, InboxStatus, Key, NewKey, Finding),
+)
 _BLOCK = re.compile(r"(?<=<!-- generated: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -93,12 +149,52 @@ def metric_families() -> str:
     return _table(["metric", "kind", "labels", "meaning"], rows)
 
 
+def doors() -> str:
+    """Every method that a program calls on a box and its parts, by signature and docstring."""
+    pieces = []
+    for name, (kind, methods) in DOORS.items():
+        lines = [f"- `{_call(name, kind, method)}`  \n  {_said(kind, method)}" for method in methods.split()]
+        pieces.append(f"## `{name}`\n\n{_prose(kind.__doc__)}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(pieces)
+
+
+def messages() -> str:
+    """Every field of the messages that `send` takes."""
+    pieces = []
+    for kind in MESSAGES:
+        rows = [
+            [f"`{field.name}`", f"`{field.annotation}`", _default(field)]
+            for field in inspect.signature(kind).parameters.values()
+        ]
+        pieces.append(
+            f"### `{kind.__name__}`\n\n{_prose(kind.__doc__)}\n\n{_table(['field', 'kind', 'default'], rows)}"
+        )
+    return "\n".join(pieces)
+
+
+def answers() -> str:
+    """Every type that the methods answer or take, with its fields."""
+    rows = [
+        [
+            f"`{kind.__name__}`",
+            f"`{kind.__module__}`",
+            _prose(kind.__doc__),
+            ", ".join(map("`{}`".format, _fields(kind))),
+        ]
+        for kind in _ANSWERS
+    ]
+    return _table(["type", "module", "meaning", "fields"], rows)
+
+
 WRITERS: Mapping[str, Callable[[], str]] = {
     "settings": settings,
     "commands": commands,
     "endpoints": endpoints,
     "errors": error_classes,
     "metrics": metric_families,
+    "doors": doors,
+    "messages": messages,
+    "answers": answers,
 }
 
 
@@ -163,6 +259,42 @@ def _context(command: click.Command, name: str) -> click.Context:
     return click.Context(
         command, info_name=name, terminal_width=100, max_content_width=100, **dict(cli.context_settings)
     )
+
+
+def _call(name: str, kind: type, method: str) -> str:
+    """How a method is written where it is used."""
+    function = getattr(kind, method)
+    signature = inspect.signature(function)
+    shown = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    # Annotations are text here, which a signature puts in quotes; only those of defaults are meant.
+    text = re.sub(r"(: )'((?:[^']|\\')*)'", r"\1\2", str(inspect.Signature(shown)))
+    answer = "" if signature.return_annotation in ("None", None) else f" -> {signature.return_annotation}"
+    if inspect.iscoroutinefunction(function):
+        return f"await {'box' if kind is Pillarbox else name}.{method}{text}{answer}"
+    if inspect.isasyncgenfunction(inspect.unwrap(function)):
+        return f"async with {name}.{method}{text}"
+    return f"{'box' if kind is Pillarbox else name}.{method}{text}{answer}"
+
+
+def _said(kind: type, method: str) -> str:
+    return _prose(inspect.getdoc(getattr(kind, method)) or _PLAIN[method])
+
+
+def _prose(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _default(field: inspect.Parameter) -> str:
+    if field.default is inspect.Parameter.empty:
+        return "needed"
+    return "`{}`" if "factory" in repr(field.default) else f"`{field.default!r}`"
+
+
+def _fields(kind: type) -> list[str]:
+    """The public fields with their kinds, those of parents first."""
+    own = [vars(base).get("__annotations__", {}) for base in reversed(kind.__mro__)]
+    merged = {name: shape for fields in own for name, shape in fields.items() if not name.startswith("_")}
+    return [f"{name}: {shape}" for name, shape in merged.items()]
 
 
 def _taken(operation: Mapping[str, Any], document: Mapping[str, Any]) -> str:

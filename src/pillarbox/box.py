@@ -84,6 +84,7 @@ class Pillarbox:
         )
         self.outbound = self._open_outbound(sealer, random)
         self.tenants = self.outbound.tenants
+        self.tenants.revoke_keys = self.keys.revoke_tenant
         self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
         self.inbox = Inbox(
             self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer

@@ -90,9 +90,10 @@ class OptedOut(Refused):
 
     reason = "opted-out"
 
-    def __init__(self, sentence: str, message_id: str | None = None) -> None:
+    def __init__(self, sentence: str, message_id: str | None = None, *, replayed: bool = False) -> None:
         super().__init__(sentence)
         self.message_id = message_id
+        self.replayed = replayed
 
 
 class NotCancelable(Refused):

@@ -124,6 +124,17 @@ async def test_known_hosts_are_answered(box: Pillarbox) -> None:
         assert (host, (await Client(app, host=host).get("/healthz")).status) == (host, 200)
 
 
+async def test_the_host_of_the_public_url_is_answered_without_being_listed(box: Pillarbox) -> None:
+    for url, host in (
+        ("https://Mail.Acme.example:8443/box", "mail.acme.example"),
+        ("http://[2001:DB8::1]:8025", "[2001:db8::1]:8025"),
+    ):
+        box.settings = load_settings(environ={}, http={"public_url": url})
+        app = create_app(box, admin_key=ADMIN_KEY)
+        assert (host, (await Client(app, host=host).get("/healthz")).status) == (host, 200)
+        assert (await Client(app, host="evil.example").get("/healthz")).status == 421
+
+
 async def test_foreign_hosts_are_refused_before_anything_else(client: Client) -> None:
     for host in FOREIGN_HOSTS:
         for path in ("/healthz", "/v1/sessions", "/", "/login", "/nothing"):

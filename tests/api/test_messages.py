@@ -167,16 +167,29 @@ async def test_many_at_once_with_one_key_make_one_message(client: Client, acme: 
 
 async def test_an_opted_out_recipient_is_409_with_the_canceled_record(client: Client, acme: str) -> None:
     await client.post(f"{acme}/opt-outs", {"contact": "new.user@example.com", "channel": "email"})
+    answers = []
     for key in (None, "k", "k"):
         refused = await post(client, acme, key=key)
+        answers.append(refused)
         assert (refused.status, refused.reason) == (409, "opted-out")
         kept = (await client.get(f"{acme}/messages/{refused.json()['message_id']}")).json()
         assert (kept["status"], kept["attempt_count"]) == ("canceled", 0)
         assert b"example.com" not in refused.body
     assert len(await ids(client, acme)) == 2
+    assert answers[1].body == answers[2].body
+    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, None, "true"]
     retried = await client.post(f"{acme}/messages/{kept['message_id']}/retry")
     assert (retried.status, retried.reason) == (409, "opted-out")
     assert retried.json()["message_id"] == kept["message_id"]
+
+
+async def test_a_marketing_email_is_refused_where_nobody_could_unsubscribe(client: Client, acme: str) -> None:
+    sendgrid = {"provider": "sendgrid", "from": "a@example.com", "credentials": {"api_key": "env:NOWHERE"}}
+    await client.request("PUT", "/v1/tenants/real", {"providers": {"email": sendgrid}})
+    refused = await post(client, "/v1/tenants/real", category="marketing")
+    assert (refused.status, refused.fields) == (422, ["category"])
+    assert (await post(client, "/v1/tenants/real")).status == 202
+    assert (await post(client, acme, category="marketing")).status == 202
 
 
 async def test_a_waiting_message_is_canceled_once_and_can_be_sent_again(client: Client, acme: str) -> None:

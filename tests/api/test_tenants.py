@@ -77,6 +77,59 @@ async def test_a_tenant_that_could_not_be_is_refused_by_its_field(client: Client
         assert (body, (await put(client, "acme", body)).fields) == (body, [field])
 
 
+TWILIO = {"provider": "twilio", "credentials": {"account_sid": "env:SID", "auth_token": "env:TOKEN"}}
+SMTP = {"provider": "smtp", "host": "mail.acme.example"}
+BAD_OPTIONS: list[tuple[str, dict[str, Any], str, list[Any]]] = [
+    ("email", SMTP, "tls", [[], {}, ["none"], 1, True, None, "ssl"]),
+    ("email", SMTP, "host", [[], {}, 1, None, "", "127.0.0.1", "a b"]),
+    ("email", SMTP, "port", [[], {}, "25", None, True, 25.5]),
+    ("email", SMTP, "from", [[], {}, 1, "", "nobody", "a@b.example\r\nBcc: c@d.example"]),
+    ("sms", TWILIO, "from", [[], {}, 1, "", "not a number!!", "+1"]),
+    (
+        "sms",
+        TWILIO,
+        "status_callback",
+        [[], {}, 1, None, "", "acme.example", "http://acme.example/", "https://127.0.0.1/", "https://a b/"],
+    ),
+    (
+        "webhook",
+        {"provider": "webhook"},
+        "signature_header",
+        [[], {}, 1, None, "", "a b", "a\r\nb: c", "é", "x" * 101, "Host", "Content-Length", "TE", "Webhook-Id"],
+    ),
+    (
+        "webhook",
+        {"provider": "webhook"},
+        "signature_header",
+        ["Transfer-Encoding", "Connection", "Proxy-X", "Content-Type", "User-Agent", "Authorization"],
+    ),
+]
+
+
+async def test_an_option_that_cannot_be_used_is_refused_when_it_is_set(client: Client) -> None:
+    for channel, config, option, values in BAD_OPTIONS:
+        for value in values:
+            refused = await put(client, "acme", {"providers": {channel: config | {option: value}}})
+            assert (option, value, refused.status) == (option, value, 422)
+            assert refused.fields == [f"providers.{channel}.{option}"]
+    assert (await client.get("/v1/tenants/acme")).status == 404
+
+
+async def test_options_that_can_be_used_are_kept_as_they_were_given(client: Client) -> None:
+    providers = {
+        "email": SMTP | {"tls": "implicit", "port": 465, "from": "Acme <hello@acme.example>"},
+        "sms": TWILIO | {"status_callback": "https://acme.example/status?a=1", "from": "+15005550006"},
+        "webhook": {"provider": "webhook", "signature_header": "X-Acme-Signature"},
+    }
+    assert (await put(client, "acme", {"providers": providers})).json()["providers"] == providers
+
+
+async def test_a_trusted_destination_that_could_never_be_called_is_refused(client: Client) -> None:
+    for origin in ("http://127.0.0.1:81", "https://intranet:22", "smtp://mail:80"):
+        refused = await put(client, "acme", {"settings": {"trusted_destinations": ["http://127.0.0.1:8080", origin]}})
+        assert (origin, refused.fields) == (origin, ["settings.trusted_destinations.1"])
+
+
 async def test_tenants_are_listed_a_page_at_a_time(client: Client) -> None:
     for name in ("c", "a", "b"):
         await put(client, name, {})
@@ -95,6 +148,29 @@ async def test_a_tenant_with_messages_waiting_is_not_deleted(client: Client, acm
     assert (gone.status, gone.body) == (204, b"")
     assert (await client.get(acme)).status == 404
     assert (await client.request("DELETE", acme)).reason == "not-found"
+
+
+async def test_a_tenant_made_again_under_an_old_name_starts_empty_and_old_keys_stay_dead(
+    client: Client, acme: str
+) -> None:
+    key, others = await key_of(client, "acme"), await key_of(client, "other")
+    named = [("idempotency-key", "k1")]
+    sent = (await key.post(f"{acme}/messages", EMAIL, headers=named)).json()["message_id"]
+    await key.post(f"{acme}/opt-outs", {"contact": "gone@example.com"})
+    assert (await client.request("DELETE", acme)).reason == "tenant-busy"
+    assert (await key.post(f"{acme}/messages/{sent}/cancel")).status == 200
+    assert (await client.request("DELETE", acme)).status == 204
+    assert (await key.get(acme)).status == 401
+    await put(client, "acme", {"name": "another", "providers": {"email": {"provider": "sandbox"}}})
+    assert (await key.get(f"{acme}/messages")).status == 401
+    assert (await others.get("/v1/tenants/other")).status == 404
+    fresh = await key_of(client, "acme")
+    for path in ("/messages", "/opt-outs"):
+        assert (await fresh.get(acme + path)).json()["items"] == []
+    assert (await fresh.get(f"{acme}/messages/{sent}")).status == 404
+    assert (await fresh.post(f"{acme}/messages/{sent}/retry")).status == 404
+    again = await fresh.post(f"{acme}/messages", EMAIL | {"to": "gone@example.com"}, headers=named)
+    assert (again.status, "idempotency-replayed" in again.headers) == (202, False)
 
 
 async def test_a_tenant_key_reads_and_sends_but_does_not_change_its_tenant(client: Client, acme: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pillarbox.errors import NotCancelable, NotFound, NotRetryable, OptedOut, TenantBusy
-from pillarbox.outbound.model import NewAttachment, Status
+from pillarbox.outbound.model import NewAttachment, NewTenant, Status
 from pillarbox.outbound.reading import Filter
-from tests.contracts.outbound_boxes import OutboundNode, accepted, outbound_node_at, rejected, transient
+from tests.contracts.outbound_boxes import OutboundNode, accepted, outbound_node_at, rejected, transient, unknown
 
 LEASE = 61.0
 
@@ -85,7 +85,7 @@ async def test_what_waits_was_sent_or_is_being_sent_is_not_retried(node: Outboun
     with pytest.raises(NotRetryable):
         await node.outbound.retry(message_id)
     strand = await node.claim_one()
-    with pytest.raises(NotRetryable):
+    with pytest.raises(NotRetryable, match="being sent"):
         await node.outbound.retry(message_id)
     await node.settle(strand)
     with pytest.raises(NotRetryable, match="sent"):
@@ -123,7 +123,27 @@ async def test_an_opt_out_after_a_retry_stops_it_for_copies_too(node: OutboundNo
     assert await node.status_of(message_id) == ["canceled"]
 
 
-# Tenants that go
+async def test_an_opt_out_does_not_claim_that_nothing_was_sent(node: OutboundNode) -> None:
+    message_id = await node.put()
+    await node.settle(await node.claim_one(), unknown(node.now))
+    await node.outbound.opt_out("acme", "ann@example.com")
+    assert await node.claim() == []
+    told = (await node.get(message_id)).error_message
+    assert told == "The recipient has opted out (all); nothing more is sent."
+
+
+# Tenants that change or go
+
+
+async def test_a_changed_cap_does_not_begin_a_new_minute(node: OutboundNode) -> None:
+    await node.tenant("acme", rate=1)
+    await node.put_many("acme", 3)
+    assert len(await node.claim()) == 1
+    for rate in (2, 1, 2):
+        await node.tenant("acme", rate=rate)
+        assert await node.claim() == []
+    node.clock.advance(60)
+    assert len(await node.claim()) > 0
 
 
 async def test_a_tenant_with_messages_waiting_stays(node: OutboundNode) -> None:
@@ -135,7 +155,7 @@ async def test_a_tenant_with_messages_waiting_stays(node: OutboundNode) -> None:
 async def test_a_message_of_a_removed_tenant_is_not_retried(node: OutboundNode) -> None:
     message_id = await node.put()
     await node.fail(message_id)
-    await node.outbound.tenants.delete("acme")
+    await node.sql("DELETE FROM tenants WHERE tenant_id = 'acme'")
     with pytest.raises(NotFound, match="acme"):
         await node.outbound.retry(message_id)
     assert await node.status_of(message_id) == ["failed"]
@@ -191,6 +211,30 @@ async def test_nothing_of_a_forgotten_person_is_left_but_the_opt_out(node: Outbo
     with pytest.raises(NotRetryable, match="forgotten"):
         await node.outbound.retry(failed)
     assert await node.outbound.forget("acme", to) == 1
+
+
+async def test_no_error_is_left_of_a_forgotten_message_as_it_may_name_a_file(node: OutboundNode) -> None:
+    names_a_file = "The attachment 'file-canary.pdf' is too large."
+    ended, running = await node.put(max_attempts=2), await node.put(priority=200)
+    first, second = await node.claim()
+    await node.settle(first, transient(node.now, names_a_file))
+    again = await node.claim_one()
+    await node.settle(again, rejected(names_a_file))
+    assert await node.outbound.forget("acme", "ann@example.com") == 2
+    await node.settle(second, rejected(names_a_file))
+    assert "file-canary" not in await node.everything()
+    for message_id, attempts in ((ended, 2), (running, 1)):
+        message = await node.get(message_id)
+        assert (message.status, message.error_message) == ("failed", None)
+        assert [attempt.error for attempt in message.attempts] == [None] * attempts
+
+
+async def test_a_forgotten_person_s_own_spelling_is_gone_from_opt_outs_of_every_channel(node: OutboundNode) -> None:
+    await node.outbound.tenants.put("acme", NewTenant(providers={"inapp": {"provider": "sandbox"}}))
+    await node.outbound.opt_out("acme", "Bob@Example.com", "inapp")
+    await node.outbound.opt_out("acme", "Bob@Example.com")
+    await node.outbound.forget("acme", "Bob@Example.com")
+    assert [opt_out.contact for opt_out in await node.outbound.opt_outs("acme")] == [None, None]
 
 
 async def test_a_message_forgotten_while_it_was_sent_is_not_sent_again(node: OutboundNode) -> None:

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
-from pillarbox.errors import IdempotencyMismatch, NotFound, OptedOut
+from pillarbox.errors import IdempotencyMismatch, InvalidInput, NotFound, OptedOut
 from pillarbox.outbound.enqueue import Order, enqueue
 from pillarbox.outbound.lane import new_id
-from pillarbox.outbound.model import Checked, Queued
+from pillarbox.outbound.model import Checked, NewMessage, NewTenant, Queued
 from tests.contracts.outbound_boxes import OutboundNode, another, outbound_node_at
 
 
@@ -101,6 +102,50 @@ async def test_the_same_key_with_another_message_is_refused_and_stores_nothing(n
     assert await count(node, "message_history") == 1
 
 
+async def test_a_key_gives_the_first_answer_also_when_its_message_would_no_longer_be_taken(node: OutboundNode) -> None:
+    expires_at = node.later(1)
+    first = await node.put(key="k", expires_at=expires_at)
+    node.clock.advance(5)
+    assert await node.put(key="k", expires_at=expires_at) == first
+    with pytest.raises(IdempotencyMismatch):
+        await node.put(key="k", expires_at=expires_at, text="Something else")
+    for key in ("another", None):
+        with pytest.raises(InvalidInput, match="expires_at"):
+            await node.put(key=key, expires_at=expires_at)
+    assert await count(node, "message_history") == 1
+
+
+async def test_a_message_that_is_no_json_is_refused_by_its_field_with_a_key_too(node: OutboundNode) -> None:
+    with pytest.raises(InvalidInput, match="body"):
+        await node.put(to="https://example.com/", channel="webhook", subject=None, text=None, body=object(), key="k")
+
+
+async def test_a_key_in_somebodys_open_transaction_keeps_nobody_else_waiting(postgres_url: str) -> None:
+    new = NewMessage(channel="email", to="ann@example.com", text="Hi")
+    async with outbound_node_at(postgres_url) as node, await psycopg.AsyncConnection.connect(postgres_url) as theirs:
+        await node.tenant("acme")
+        first = await node.outbound.send("acme", new, idempotency_key="k", connection=theirs)
+        same = asyncio.create_task(node.outbound.send("acme", new, idempotency_key="k"))
+        other = asyncio.create_task(node.outbound.send("acme", new))
+        async with asyncio.timeout(10):
+            await other
+        assert not same.done()
+        await theirs.commit()
+        assert await same == first
+
+
+async def test_a_key_in_the_callers_transaction_answers_there_before_the_message_is_looked_at(
+    postgres_url: str,
+) -> None:
+    async with outbound_node_at(postgres_url) as node, await psycopg.AsyncConnection.connect(postgres_url) as theirs:
+        await node.tenant("acme")
+        new = NewMessage(channel="email", to="ann@example.com", text="Hi", expires_at=node.later(1))
+        first = await node.outbound.send("acme", new, idempotency_key="k", connection=theirs)
+        node.clock.advance(5)
+        again = await node.outbound.put("acme", new, idempotency_key="k", connection=theirs)
+        assert again == Queued(first, "pending", replayed=True)
+
+
 async def test_a_key_belongs_to_its_tenant(node: OutboundNode) -> None:
     await node.tenant("bob")
     assert await node.put("acme", key="k") != await node.put("bob", key="k")
@@ -137,12 +182,15 @@ async def test_whoever_opted_out_gets_nothing_and_a_record_says_so(node: Outboun
 
 async def test_a_refusal_is_repeated_for_the_same_key(node: OutboundNode) -> None:
     await node.outbound.opt_out("acme", "ann@example.com")
-    records = []
+    told = []
     for _ in range(2):
         with pytest.raises(OptedOut) as refusal:
             await node.put(key="k")
-        records.append(refusal.value.message_id)
-    assert records[0] == records[1]
+        told.append((str(refusal.value), refusal.value.message_id, refusal.value.replayed))
+        await node.outbound.opt_out("acme", "ann@example.com", "email")
+    assert "opted out (all)" in told[0][0]
+    assert told[0][:2] == told[1][:2]
+    assert [replayed for _, _, replayed in told] == [False, True]
     assert await count(node, "message_history") == 1
 
 
@@ -168,6 +216,41 @@ async def test_an_opt_out_is_for_its_channel_and_its_tenant_alone(node: Outbound
     await node.put("acme", "cid@example.com")
     await node.put("bob")
     assert len(await node.claim()) == 3
+
+
+@pytest.mark.parametrize(
+    ("channel", "to", "written"),
+    [
+        ("inapp", "Bob@Example.com", "bob@example.com"),
+        ("inapp", "user@host", "user@host"),
+        ("inapp", "user 1", "user 1"),
+        ("inapp", "HTTPS://X.example/y", "https://x.example/y"),
+        ("inapp", "A" * 64, "A" * 64),
+        ("telegram", "12345678", "12345678"),
+        ("telegram", "-100123", "-100123"),
+        ("telegram", "@chan", "@chan"),
+        ("telegram", "+32 476 12 34 56", "+32476123456"),
+        ("push", "AbC:dEf", "AbC:dEf"),
+        ("push", "123456789012", "123456789012"),
+        ("push", "tok@X.com", "Tok@x.com"),
+    ],
+)
+async def test_an_opt_out_of_all_channels_stops_messages_of_each(
+    node: OutboundNode, channel: str, to: str, written: str
+) -> None:
+    await node.outbound.tenants.put("acme", NewTenant(providers={channel: {"provider": "sandbox"}}))
+    late = await node.put(to=to, channel=channel, subject=None)
+    failed = await node.put(to=to, channel=channel, subject=None, priority=0)
+    await node.fail(failed)
+    await node.outbound.opt_out("acme", written)
+    assert await node.claim() == []
+    assert await node.status_of(late) == ["canceled"]
+    with pytest.raises(OptedOut):
+        await node.put(to=to, channel=channel, subject=None)
+    with pytest.raises(OptedOut):
+        await node.outbound.retry(failed)
+    assert await node.outbound.forget("acme", written) == 3
+    assert to not in await node.everything()
 
 
 async def test_a_removed_opt_out_lets_messages_through_again(node: OutboundNode) -> None:

@@ -562,3 +562,51 @@ async def test_a_lease_that_a_wrong_clock_made_too_long_is_cut(node: OutboundNod
     assert await node.claim() == []
     node.clock.advance(LEASE)
     assert await node.claimed_ids() == [message_id]
+
+
+# Beginning late
+
+
+async def test_whoever_begins_late_is_waited_for_as_if_claimed_then(node: OutboundNode) -> None:
+    message_id = await node.put(expires_at=node.later(30))
+    strand = await node.claim_one()
+    node.clock.advance(10)
+    assert await node.lane.begin(strand.rows[0], node.now)
+    assert (await node.get(message_id)).attempts[0].started_at == node.now
+    await node.settle(strand)
+    assert (await node.get(message_id)).attempts[0].started_at == node.now - timedelta(seconds=10)
+
+
+@pytest.mark.parametrize("channel", ["email", "all"])
+async def test_nobody_begins_who_sends_to_an_opted_out_contact(node: OutboundNode, channel: str) -> None:
+    await node.put(cc=["bob@example.com"])
+    strand = await node.claim_one()
+    node.clock.advance(10)
+    await node.outbound.opt_out("acme", "bob@example.com", channel)
+    assert not await node.lane.begin(strand.rows[0], node.now)
+
+
+async def test_an_opt_out_of_another_channel_keeps_nothing_back(node: OutboundNode) -> None:
+    await node.put()
+    strand = await node.claim_one()
+    node.clock.advance(10)
+    await node.outbound.opt_out("acme", "ann@example.com", "inapp")
+    assert await node.lane.begin(strand.rows[0], node.now)
+
+
+async def test_nobody_begins_what_another_node_took_over(node: OutboundNode, other: OutboundNode) -> None:
+    await node.put()
+    strand = await node.claim_one()
+    node.clock.advance(LEASE)
+    again = await other.claim_one()
+    assert not await node.lane.begin(strand.rows[0], node.now)
+    assert await other.lane.begin(again.rows[0], node.now)
+    await other.settle(again)
+    assert not await other.lane.begin(again.rows[0], node.now)
+
+
+async def test_nobody_begins_what_has_expired(node: OutboundNode) -> None:
+    await node.put(expires_at=node.later(5))
+    strand = await node.claim_one()
+    node.clock.advance(5)
+    assert not await node.lane.begin(strand.rows[0], node.now)

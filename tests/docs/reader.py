@@ -134,7 +134,7 @@ class Reader:
         for theirs, ours in self._instead.items():
             text = text.replace(theirs, ours)
         for command, terminal in self._terminals.items():
-            text = text.replace(f"pkill -9 -f '{command}'", f"kill -9 {terminal.pid}")
+            text = text.replace(f"pkill -9 -n -f '{command}'", f"kill -9 {terminal.pid}")
         return text
 
     def _run(self, block: Block, command: list[str]) -> None:

@@ -53,13 +53,27 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def links_of(page: Path) -> list[str]:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose)
+
+
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     broken = []
-    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose):
+    for link in links_of(page):
         path, _, anchor = link.partition("#")
         there = (page.parent / path).resolve() if path else page
         if not there.exists() or (anchor and anchor not in anchors_of(there)):
             broken.append(link)
     assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, to_read = set[Path](), [ROOT / "README.md"]
+    while to_read:
+        page = to_read.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            to_read += ((page.parent / link.partition("#")[0]).resolve() for link in links_of(page) if link[0] != "#")
+    assert [name_of(page) for page in pages() if page not in reached] == []

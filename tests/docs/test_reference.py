@@ -2,9 +2,11 @@ from pathlib import Path
 
 import pytest
 
+import pillarbox
+from pillarbox import Pillarbox
 from pillarbox.api.routes import ENDPOINTS
 from pillarbox.settings import describe_settings
-from scripts.reference import WRITERS, rewritten, walk_commands, walk_errors, walk_metrics
+from scripts.reference import DOORS, WRITERS, rewritten, walk_commands, walk_errors, walk_metrics
 from tests.docs.pages import REFERENCE, name_of
 
 PAGES = sorted(REFERENCE.glob("*.md"))
@@ -54,3 +56,13 @@ def test_every_metric_is_documented() -> None:
 def test_every_error_is_documented() -> None:
     page = reference("errors.md")
     assert {kind.__name__ for kind in walk_errors() if f"| `{kind.__name__}` |" not in page} == set()
+
+
+def test_every_public_name_of_a_box_is_documented() -> None:
+    page = reference("python.md")
+    listed = {name: set(methods.split()) for name, (_, methods) in DOORS.items()}
+    assert {name for name in vars(Pillarbox) if not name.startswith("_")} == listed["Pillarbox"]
+    assert {name for name in listed if f"\n## `{name}`\n" not in page} == set()
+    methods = {f"{name}.{method}(" for name, found in listed.items() if name != "Pillarbox" for method in found}
+    assert {method for method in methods if method not in page} == set()
+    assert {name for name in pillarbox.__all__ if not name.startswith("_") and name not in page} == set()

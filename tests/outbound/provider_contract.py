@@ -256,3 +256,7 @@ class ProviderContract:
 
     def test_a_refusal_for_good_asks_for_no_wait(self, stage: Stage) -> None:
         assert stage.provider.verdict(Response(404, {"retry-after": "120"}, b"", AT)).retry_after is None
+
+
+async def at_once() -> None:
+    """Begin: nobody has opted out."""

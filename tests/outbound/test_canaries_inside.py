@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from pillarbox.box import Pillarbox
 from pillarbox.outbound.model import Channel, NewMessage, NewTenant, OutboundMessage
-from pillarbox.outbound.provider import Account, Outgoing, Verdict
+from pillarbox.outbound.provider import Account, Begin, Outgoing, Verdict
 from pillarbox.outbound.providers import Providers, providers
 from pillarbox.settings import Settings, load_settings
 from tests.outbound.canaries import BODY, ENDINGS, HEADER, SECRETS, ending_in, leaks, messages, told
@@ -39,7 +39,8 @@ class Clumsy:
     options: tuple[str, ...] = ()
     base_url = ""
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
+        await begin()
         given = f"canary {message.to} {message.text} {dict(message.headers)} {dict(account.secrets)}"
         raise (RuntimeError if message.channel == "email" else ExceptionGroup)(*_told_in(message, given))
 

@@ -274,3 +274,38 @@ async def test_a_download_tells_whether_it_is_all(client: Client) -> None:
         for most, body, complete in ((9, b"whole", True), (5, b"whole", True), (4, b"whol", False)):
             answer = await client.download(server.origin, most=most, deadline=10, trusted=server.trusted)
             assert (bytes(answer.body), answer.complete) == (body, complete)
+
+
+async def test_the_last_word_is_asked_for_when_connected_and_before_anything_is_written(client: Client) -> None:
+    asked: list[tuple[int, int]] = []
+
+    async def begin() -> None:
+        asked.append((server.visits, len(server.requests)))
+
+    async with sink(answering(OK)) as server:
+        request = Request("POST", server.origin, {}, b"{}")
+        for _ in range(2):
+            await client.fetch(request, deadline=10, guarded=True, trusted=server.trusted, begin=begin)
+    assert (asked[1:], len(server.requests)) == ([(1, 1)], 2)
+
+
+async def test_nothing_is_written_after_a_last_word_of_no(client: Client) -> None:
+    class No(Exception):
+        pass
+
+    async def begin() -> None:
+        raise No
+
+    hung_up = asyncio.Event()
+    came = bytearray()
+
+    async def talk(visit: Visit) -> None:
+        came.extend(await visit.reader.read())
+        hung_up.set()
+
+    async with sink(talk) as server:
+        request = Request("POST", server.origin, {}, b"{}")
+        with pytest.raises(No):
+            await client.fetch(request, deadline=10, guarded=True, trusted=server.trusted, begin=begin)
+        await hung_up.wait()
+    assert came == b""

@@ -278,7 +278,17 @@ def test_what_is_no_device_token_is_refused(text: str) -> None:
 
 def test_other_contacts_are_kept_as_they_are() -> None:
     assert canonical("all", "user-Q") == canonical("inapp", "user-Q") == "user-Q"
-    assert canonical("telegram", "-100123456") == "-100123456"
+    for channel, contact in (
+        *(("telegram", "-100123456"), ("telegram", "12345678"), ("telegram", "@chan"), ("push", "AbC:dEf")),
+        *(("inapp", "user@host"), ("inapp", "@user:host.example"), ("push", "f" * 300)),
+    ):
+        assert canonical("all", contact) == canonical(channel, contact) == contact
+
+
+@pytest.mark.parametrize("written", ["0476 12 34 56", "+1500", "a@b@c", "ann@example.com,", "https://a b/"])
+def test_what_is_plainly_meant_as_a_number_mailbox_or_url_must_be_one(written: str) -> None:
+    with pytest.raises(InvalidInput):
+        canonical("all", written)
 
 
 @given(st.sampled_from([*CHANNELS, "all"]), st.text() | st.text("@+.:/<>\"', 0a", max_size=30))

@@ -182,6 +182,20 @@ def test_only_an_origin_can_be_trusted(entry: str) -> None:
         check_origin("trusted", entry)
 
 
+@pytest.mark.parametrize("entry", ["http://intranet:81", "https://intranet:25", "smtp://mail:80", "smtp://mail:1023"])
+def test_an_origin_on_a_port_that_is_never_called_cannot_be_trusted(entry: str) -> None:
+    with pytest.raises(InvalidInput, match="must have one of the ports") as refused:
+        check_origin("trusted", entry)
+    assert refused.value.field == "trusted"
+
+
+@pytest.mark.parametrize(
+    "entry", ["http://intranet", "https://intranet:80", "http://intranet:1024", "smtp://mail:465", "smtp://mail:587"]
+)
+def test_an_origin_on_a_port_that_is_called_can_be_trusted(entry: str) -> None:
+    check_origin("trusted", entry)
+
+
 @pytest.mark.parametrize(
     ("host", "port"), [("mail.example", 25), ("mail.example", 465), ("8.8.8.8", 587), ("mail", 2525)]
 )

@@ -80,3 +80,26 @@ async def test_an_opt_out_waits_for_sends_that_were_claimed_and_are_about_to_beg
             begun = recorder.begun[message_id]
             assert (status, len(begun)) in (("sent", 1), ("canceled", 0))
             assert all(began < at for began in begun)
+
+
+async def test_no_send_that_takes_long_to_connect_begins_after_an_opt_out_was_acknowledged(database_url: str) -> None:
+    random = Random(7)
+    recorder = Recorder(random, 0.01, connecting=4)
+    async with two_nodes(database_url, recorder) as nodes:
+
+        async def race(number: int) -> str:
+            contact = f"user{number}@example.com"
+            message_id = await random.choice(nodes).send("acme", Email(to=contact, subject="Hello", text="Hi"))
+            await asyncio.sleep(random.uniform(0, 2))
+            asked = time.monotonic()
+            await random.choice(nodes).opt_out("acme", contact)
+            acknowledged = time.monotonic()
+            status = await ended(nodes[0], message_id)
+            begun = recorder.begun[message_id]
+            assert all(at < acknowledged for at in begun)
+            assert (status, len(begun)) in (("sent", 1), ("canceled", 0))
+            assert acknowledged - asked < 5
+            return status
+
+        endings = await asyncio.gather(*(race(number) for number in range(60)))
+    assert set(endings) == {"sent", "canceled"}

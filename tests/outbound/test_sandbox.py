@@ -8,7 +8,7 @@ from pillarbox.errors import InvalidInput
 from pillarbox.outbound.model import CHANNELS, Channel
 from pillarbox.outbound.provider import Account, Attachment, Outgoing, Verdict
 from pillarbox.outbound.providers.sandbox import TROUBLES, Sandbox, Trouble
-from tests.outbound.provider_contract import AT, MESSAGE_ID
+from tests.outbound.provider_contract import AT, MESSAGE_ID, at_once
 
 ACCOUNT = Account("")
 ORDINARY: dict[Channel, str] = {
@@ -29,7 +29,7 @@ def message(channel: Channel, to: str, **changes: Any) -> Outgoing:
 
 
 async def send(sandbox: Sandbox, channel: Channel, to: str, *, deadline: float = 0.001, **changes: Any) -> Verdict:
-    return await sandbox.send(message(channel, to, **changes), ACCOUNT, deadline=deadline)
+    return await sandbox.send(message(channel, to, **changes), ACCOUNT, deadline=deadline, begin=at_once)
 
 
 async def attempts(to: str, channel: Channel = "email") -> list[str]:
@@ -128,7 +128,9 @@ async def test_large_messages_do_not_fill_the_memory() -> None:
     for number in range(5):
         await send(sandbox, "email", "ada@example.com", text=str(number), attachments=[file])
     assert [sent.message.text for sent in sandbox.sent()] == ["2", "3", "4"]
-    await sandbox.send(replace(message("email", "ada@example.com"), attachments=[file] * 4), ACCOUNT, deadline=1)
+    await sandbox.send(
+        replace(message("email", "ada@example.com"), attachments=[file] * 4), ACCOUNT, deadline=1, begin=at_once
+    )
     assert len(sandbox.sent()) == 1
 
 

@@ -13,6 +13,7 @@ from pillarbox.errors import InvalidInput
 from pillarbox.outbound.mail_replies import queue_id
 from pillarbox.outbound.provider import Account, Attachment, Outgoing, Verdict
 from pillarbox.outbound.providers.smtp import Smtp
+from tests.outbound.provider_contract import at_once
 from tests.servers.smtp import (
     CUT,
     PASSWORD,
@@ -86,7 +87,7 @@ def securely(server: MailServer | Talker, host: str = "localhost", **options: An
 
 async def test_a_message_arrives_whole(server: MailServer, smtp: Smtp) -> None:
     text = ".\r\n..two\n.hidden\nbare\rcr\n" + "x" * 3000
-    verdict = await smtp.send(replace(MESSAGE, text=text), plainly(server), deadline=PATIENT)
+    verdict = await smtp.send(replace(MESSAGE, text=text), plainly(server), deadline=PATIENT, begin=at_once)
     assert verdict == Verdict(judgement="accepted", status_code=250, provider_msg_id="<m-1@acme.example>")
     [taken] = server.taken
     assert (taken.sender, taken.recipients) == ("hello@acme.example", ["ann@example.com"])
@@ -98,14 +99,14 @@ async def test_a_message_arrives_whole(server: MailServer, smtp: Smtp) -> None:
 async def test_ten_megabytes_of_attachments_arrive(server: MailServer, smtp: Smtp) -> None:
     content = bytes(range(256)) * 40_000
     message = replace(MESSAGE, attachments=(Attachment("big.bin", "application/octet-stream", content),))
-    assert (await smtp.send(message, plainly(server), deadline=PATIENT)).judgement == "accepted"
+    assert (await smtp.send(message, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
     [file] = server.taken[0].parsed.iter_attachments()
     assert file.get_payload(decode=True) == content
 
 
 async def test_a_message_too_large_for_the_server_is_refused_before_it_is_sent(smtp: Smtp) -> None:
     async with serve_mail(data_size_limit=1000) as server:
-        verdict = await smtp.send(replace(MESSAGE, text="x" * 2000), plainly(server), deadline=PATIENT)
+        verdict = await smtp.send(replace(MESSAGE, text="x" * 2000), plainly(server), deadline=PATIENT, begin=at_once)
         told = "The server answered 552: the message is too large or the mailbox is full."
         assert (verdict.judgement, verdict.error) == ("rejected", told)
         assert server.taken == []
@@ -113,7 +114,7 @@ async def test_a_message_too_large_for_the_server_is_refused_before_it_is_sent(s
 
 async def test_copies_are_sent_and_blind_ones_stay_blind(server: MailServer, smtp: Smtp) -> None:
     message = replace(MESSAGE, cc=("Bob <bob@example.com>",), bcc=("eve@example.com",))
-    await smtp.send(message, plainly(server), deadline=PATIENT)
+    await smtp.send(message, plainly(server), deadline=PATIENT, begin=at_once)
     [taken] = server.taken
     assert taken.recipients == ["ann@example.com", "bob@example.com", "eve@example.com"]
     assert b"eve" not in taken.content
@@ -121,18 +122,18 @@ async def test_copies_are_sent_and_blind_ones_stay_blind(server: MailServer, smt
 
 class TestEncryption:
     async def test_starttls_comes_before_credentials_and_mail(self, secure: MailServer, smtp: Smtp) -> None:
-        assert (await smtp.send(MESSAGE, securely(secure), deadline=PATIENT)).judgement == "accepted"
+        assert (await smtp.send(MESSAGE, securely(secure), deadline=PATIENT, begin=at_once)).judgement == "accepted"
         [taken] = secure.taken
         assert (taken.encrypted, taken.username) == (True, USERNAME)
 
     async def test_implicit_tls(self, vouching: Authority, smtp: Smtp) -> None:
         async with serve_mail(implicit=vouching.server("localhost"), auth_require_tls=False) as server:
-            verdict = await smtp.send(MESSAGE, securely(server, tls="implicit"), deadline=PATIENT)
+            verdict = await smtp.send(MESSAGE, securely(server, tls="implicit"), deadline=PATIENT, begin=at_once)
             assert verdict.judgement == "accepted"
             assert (server.taken[0].encrypted, server.taken[0].username) == (True, USERNAME)
 
     async def test_a_server_without_starttls_gets_nothing(self, server: MailServer, smtp: Smtp) -> None:
-        verdict = await smtp.send(MESSAGE, securely(server, "127.0.0.1"), deadline=PATIENT)
+        verdict = await smtp.send(MESSAGE, securely(server, "127.0.0.1"), deadline=PATIENT, begin=at_once)
         told = "The mail server does not offer STARTTLS, and nothing is sent without it."
         assert verdict == Verdict(judgement="transient", error=told)
         assert (server.taken, server.commands) == ([], [])
@@ -140,7 +141,7 @@ class TestEncryption:
     @pytest.mark.parametrize("answer", [b"454 4.7.0 not now\r\n", b"502 no\r\n"])
     async def test_a_refused_starttls_is_tried_again_later(self, answer: bytes, smtp: Smtp) -> None:
         async with serve_replies({"EHLO": b"250-mail.test\r\n250 STARTTLS\r\n", "STARTTLS": answer}) as talker:
-            verdict = await smtp.send(MESSAGE, securely(talker, "127.0.0.1"), deadline=PATIENT)
+            verdict = await smtp.send(MESSAGE, securely(talker, "127.0.0.1"), deadline=PATIENT, begin=at_once)
         assert verdict.judgement == "transient"
         assert [line.split()[0] for line in talker.heard] == ["EHLO", "STARTTLS"]
 
@@ -152,23 +153,25 @@ class TestEncryption:
         authority_at_fault = authority(tmp_path) if fault == "unknown authority" else vouching
         context = authority_at_fault.server("localhost" if fault == "unknown authority" else "other.test")
         async with serve_mail(**{tls: context}) as server:
-            verdict = await smtp.send(MESSAGE, securely(server, tls=tls), deadline=PATIENT)
+            verdict = await smtp.send(MESSAGE, securely(server, tls=tls), deadline=PATIENT, begin=at_once)
             told = "The mail server's TLS certificate was not accepted; nothing was sent."
             assert verdict == Verdict(judgement="transient", error=told)
             assert (server.taken, server.commands) == ([], [])
 
     async def test_a_server_that_speaks_no_tls(self, server: MailServer, smtp: Smtp) -> None:
-        verdict = await smtp.send(MESSAGE, securely(server, tls="implicit"), deadline=PATIENT)
+        verdict = await smtp.send(MESSAGE, securely(server, tls="implicit"), deadline=PATIENT, begin=at_once)
         assert (verdict.judgement, server.taken) == ("transient", [])
 
     async def test_an_unreadable_ca_file_is_told(self, secure: MailServer, tmp_path: Path) -> None:
-        verdict = await Smtp(ca_file=str(tmp_path / "missing")).send(MESSAGE, securely(secure), deadline=PATIENT)
+        verdict = await Smtp(ca_file=str(tmp_path / "missing")).send(
+            MESSAGE, securely(secure), deadline=PATIENT, begin=at_once
+        )
         assert verdict.judgement == "transient"
         assert "ca_file" in str(verdict.error)
 
     async def test_a_wrong_password_is_tried_once_and_rejected(self, secure: MailServer, smtp: Smtp) -> None:
         account = replace(securely(secure), secrets={"username": USERNAME, "password": "wrong"})
-        verdict = await smtp.send(MESSAGE, account, deadline=PATIENT)
+        verdict = await smtp.send(MESSAGE, account, deadline=PATIENT, begin=at_once)
         told = "The server answered 535 5.7.8: the user name or password was not accepted."
         assert verdict == Verdict(judgement="rejected", error=told, status_code=535)
         assert secure.commands == [b"AUTH"]
@@ -191,12 +194,12 @@ class TestEncryption:
     ) -> None:
         replies = {"EHLO": b"250-mail.test\r\n250 AUTH PLAIN\r\n", "AUTH": auth}
         async with serve_replies(replies, tls=vouching.server("localhost")) as talker:
-            verdict = await smtp.send(MESSAGE, securely(talker, tls="implicit"), deadline=PATIENT)
+            verdict = await smtp.send(MESSAGE, securely(talker, tls="implicit"), deadline=PATIENT, begin=at_once)
         assert (verdict.judgement, verdict.error) == (judgement, told)
 
     async def test_a_server_without_authentication_gets_no_mail(self, vouching: Authority, smtp: Smtp) -> None:
         async with serve_replies({}, tls=vouching.server("localhost")) as talker:
-            verdict = await smtp.send(MESSAGE, securely(talker, tls="implicit"), deadline=PATIENT)
+            verdict = await smtp.send(MESSAGE, securely(talker, tls="implicit"), deadline=PATIENT, begin=at_once)
         assert verdict.judgement == "transient"
         assert [line.split()[0] for line in talker.heard] == ["EHLO"]
 
@@ -222,7 +225,7 @@ class TestAccounts:
     ) -> None:
         account = replace(plainly(server, **options), secrets=secrets)
         with pytest.raises(InvalidInput) as refused:
-            await smtp.send(MESSAGE, account, deadline=PATIENT)
+            await smtp.send(MESSAGE, account, deadline=PATIENT, begin=at_once)
         assert refused.value.field == field
         assert server.connections == []
         config = {**account.options, "credentials": dict.fromkeys(secrets, "env:NAME")}
@@ -235,7 +238,7 @@ class TestAccounts:
             return ["203.0.114.1", "127.0.0.1"]
 
         account = Account("", {"host": "mail.example.com", "port": server.port})
-        verdict = await Smtp(lookup=lookup).send(MESSAGE, account, deadline=PATIENT)
+        verdict = await Smtp(lookup=lookup).send(MESSAGE, account, deadline=PATIENT, begin=at_once)
         told = "The destination is a loopback address, which nothing is sent to."
         assert verdict == Verdict(judgement="rejected", error=told)
         assert server.connections == []
@@ -245,7 +248,7 @@ class TestAccounts:
             return ["169.254.169.254"]
 
         account = Account("", {"host": "mail.test", "port": 2525, "trusted": frozenset({"smtp://mail.test:2525"})})
-        verdict = await Smtp(lookup=lookup).send(MESSAGE, account, deadline=PATIENT)
+        verdict = await Smtp(lookup=lookup).send(MESSAGE, account, deadline=PATIENT, begin=at_once)
         assert verdict.judgement == "rejected"
 
     async def test_the_judged_address_is_the_one_connected_to(self, vouching: Authority) -> None:
@@ -257,7 +260,7 @@ class TestAccounts:
 
         async with serve_mail(starttls=vouching.server("mail.test")) as server:
             smtp = Smtp(ca_file=str(vouching.file), lookup=lookup)
-            verdict = await smtp.send(MESSAGE, securely(server, "mail.test"), deadline=PATIENT)
+            verdict = await smtp.send(MESSAGE, securely(server, "mail.test"), deadline=PATIENT, begin=at_once)
             assert (verdict.judgement, asked) == ("accepted", ["mail.test"])
             await smtp.close()
 
@@ -267,18 +270,20 @@ class TestAccounts:
 
         smtp = Smtp(lookup=lookup)
         trusted = frozenset({f"smtp://mail.test:{server.port}"})
-        verdict = await smtp.send(MESSAGE, plainly(server, host="mail.test", trusted=trusted), deadline=PATIENT)
+        verdict = await smtp.send(
+            MESSAGE, plainly(server, host="mail.test", trusted=trusted), deadline=PATIENT, begin=at_once
+        )
         assert verdict.judgement == "accepted"
         await smtp.close()
 
     async def test_tenants_share_no_connection_that_is_not_the_same_in_all(
         self, secure: MailServer, smtp: Smtp
     ) -> None:
-        await smtp.send(MESSAGE, securely(secure), deadline=PATIENT)
+        await smtp.send(MESSAGE, securely(secure), deadline=PATIENT, begin=at_once)
         wrong = replace(securely(secure), secrets={"username": USERNAME, "password": "guess"})
-        assert (await smtp.send(MESSAGE, wrong, deadline=PATIENT)).judgement == "rejected"
+        assert (await smtp.send(MESSAGE, wrong, deadline=PATIENT, begin=at_once)).judgement == "rejected"
         with pytest.raises(InvalidInput):
-            await smtp.send(MESSAGE, securely(secure, "127.0.0.1", trusted=()), deadline=PATIENT)
+            await smtp.send(MESSAGE, securely(secure, "127.0.0.1", trusted=()), deadline=PATIENT, begin=at_once)
         assert len(secure.taken) == 1
 
 
@@ -321,7 +326,7 @@ async def test_the_code_decides(
     verb: str, said: str, judgement: str, told: str, wait: float | None, server: MailServer, smtp: Smtp
 ) -> None:
     server.then(verb, reply(said))
-    verdict = await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+    verdict = await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
     expected = Verdict(judgement=judgement, error=told, status_code=int(said[:3]), retry_after=wait)  # type: ignore[arg-type]
     assert verdict == expected
     assert server.taken == []
@@ -356,7 +361,7 @@ async def test_the_code_decides(
 )
 async def test_only_the_dot_makes_an_outcome_unknown(replies: dict[str, bytes], judgement: str, smtp: Smtp) -> None:
     async with serve_replies(replies) as talker:
-        verdict = await smtp.send(MESSAGE, plainly(talker), deadline=PATIENT)
+        verdict = await smtp.send(MESSAGE, plainly(talker), deadline=PATIENT, begin=at_once)
         await smtp.close()
     assert verdict.judgement == judgement
     assert (verdict.error is None) == (judgement == "accepted")
@@ -368,7 +373,7 @@ async def test_only_the_dot_makes_an_outcome_unknown(replies: dict[str, bytes], 
 )
 async def test_a_silent_server_meets_the_deadline(silent_at: str, judgement: str, smtp: Smtp) -> None:
     async with serve_replies({silent_at: SILENT}) as talker:
-        verdict = await smtp.send(MESSAGE, plainly(talker), deadline=HASTY)
+        verdict = await smtp.send(MESSAGE, plainly(talker), deadline=HASTY, begin=at_once)
     tail = " after the message was handed over." if judgement == "unknown" else "; nothing was sent."
     assert (verdict.judgement, verdict.error) == (judgement, f"The mail server did not answer within 0.3 s{tail}")
 
@@ -389,7 +394,7 @@ async def test_a_message_that_could_not_all_be_written_was_certainly_not_taken(s
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     talker = Talker(port=server.sockets[0].getsockname()[1])
     files = (Attachment("big.bin", "application/octet-stream", bytes(10_000_000)),)
-    verdict = await smtp.send(replace(MESSAGE, attachments=files), plainly(talker), deadline=2.0)
+    verdict = await smtp.send(replace(MESSAGE, attachments=files), plainly(talker), deadline=2.0, begin=at_once)
     stuck.set()
     server.close()
     await server.wait_closed()
@@ -399,7 +404,7 @@ async def test_a_message_that_could_not_all_be_written_was_certainly_not_taken(s
 async def test_a_server_that_is_not_there(smtp: Smtp) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    verdict = await smtp.send(MESSAGE, plainly(Talker(port=port)), deadline=PATIENT)
+    verdict = await smtp.send(MESSAGE, plainly(Talker(port=port)), deadline=PATIENT, begin=at_once)
     told = "The mail server could not be reached (ECONNREFUSED)."
     assert verdict == Verdict(judgement="transient", error=told)
 
@@ -408,7 +413,9 @@ async def test_a_name_that_nobody_knows() -> None:
     async def lookup(host: str, port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    verdict = await Smtp(lookup=lookup).send(MESSAGE, Account("", {"host": "mail.example.com"}), deadline=PATIENT)
+    verdict = await Smtp(lookup=lookup).send(
+        MESSAGE, Account("", {"host": "mail.example.com"}), deadline=PATIENT, begin=at_once
+    )
     assert verdict == Verdict(judgement="transient", error="The mail server's host name could not be resolved.")
 
 
@@ -417,7 +424,7 @@ class TestSeveralRecipients:
 
     async def test_if_the_recipient_is_refused_nobody_gets_it(self, server: MailServer, smtp: Smtp) -> None:
         server.then("RCPT", reply("550 5.1.1 no"))
-        verdict = await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT)
+        verdict = await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         assert (verdict.judgement, server.taken) == ("rejected", [])
 
     @pytest.mark.parametrize("said", ["550 5.1.1 no", "450 4.7.1 later"])
@@ -425,7 +432,7 @@ class TestSeveralRecipients:
         self, said: str, server: MailServer, smtp: Smtp
     ) -> None:
         server.then("RCPT", reply("250 OK"), reply(said))
-        verdict = await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT)
+        verdict = await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         assert server.taken[0].recipients == ["ann@example.com", "eve@example.com"]
         told = "1 of 3 recipients were refused; the message went to the others."
         assert (verdict.judgement, verdict.error) == ("accepted", told)
@@ -434,7 +441,7 @@ class TestSeveralRecipients:
 class TestReuse:
     async def test_messages_follow_each_other_on_one_connection(self, secure: MailServer, smtp: Smtp) -> None:
         for _ in range(5):
-            assert (await smtp.send(MESSAGE, securely(secure), deadline=PATIENT)).judgement == "accepted"
+            assert (await smtp.send(MESSAGE, securely(secure), deadline=PATIENT, begin=at_once)).judgement == "accepted"
         assert {taken.connection for taken in secure.taken} == {0}
         assert secure.commands == [b"AUTH"]
 
@@ -442,7 +449,9 @@ class TestReuse:
         self, server: MailServer, smtp: Smtp
     ) -> None:
         messages = [replace(MESSAGE, message_id=f"m-{at}", text=f"text {at}") for at in range(60)]
-        verdicts = await asyncio.gather(*(smtp.send(one, plainly(server), deadline=PATIENT) for one in messages))
+        verdicts = await asyncio.gather(
+            *(smtp.send(one, plainly(server), deadline=PATIENT, begin=at_once) for one in messages)
+        )
         assert {verdict.judgement for verdict in verdicts} == {"accepted"}
         assert len(server.connections) <= 16
         got = {taken.parsed["X-Pillarbox-Id"]: taken.parsed.get_content().strip() for taken in server.taken}
@@ -450,8 +459,8 @@ class TestReuse:
 
     async def test_after_a_refusal_the_connection_starts_afresh(self, server: MailServer, smtp: Smtp) -> None:
         server.then("RCPT", reply("550 5.1.1 no"))
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
         assert (server.taken[0].connection, server.taken[0].recipients) == (0, ["ann@example.com"])
         assert server.commands == [b"RSET"]
 
@@ -460,45 +469,45 @@ class TestReuse:
     async def test_a_connection_that_went_stale_is_replaced(
         self, end: Reply, verb: str, server: MailServer, smtp: Smtp
     ) -> None:
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         server.then(verb, end)
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
         assert [taken.connection for taken in server.taken] == [0, 1]
 
     async def test_it_is_replaced_only_once(self, server: MailServer, smtp: Smtp) -> None:
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         server.then("MAIL", drop(), drop())
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "transient"
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "transient"
         assert len(server.connections) == 2
 
     async def test_after_the_dot_nothing_is_sent_again(self, server: MailServer, smtp: Smtp) -> None:
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         server.then("DATA", drop())
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "unknown"
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "unknown"
         assert len(server.connections) == 1
 
     async def test_a_connection_the_server_closed_is_not_used(self, server: MailServer, smtp: Smtp) -> None:
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         cut(server.connections[0])
         await server.until(lambda: not server.connections[0].open)
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
 
     async def test_a_kept_connection_that_fails_its_check_is_replaced(self, smtp: Smtp) -> None:
         async with serve_replies({"RCPT": b"550 5.1.1 no\r\n", "RSET": CUT}) as talker:
-            await smtp.send(MESSAGE, plainly(talker), deadline=PATIENT)
-            assert (await smtp.send(MESSAGE, plainly(talker), deadline=PATIENT)).judgement == "rejected"
+            await smtp.send(MESSAGE, plainly(talker), deadline=PATIENT, begin=at_once)
+            assert (await smtp.send(MESSAGE, plainly(talker), deadline=PATIENT, begin=at_once)).judgement == "rejected"
             assert talker.connections == 2
 
     async def test_an_idle_connection_is_closed_with_a_goodbye(self, server: MailServer) -> None:
         smtp = Smtp(idle_seconds=0.01)
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         await server.until(lambda: not server.connections[0].open)
         assert server.commands == [b"QUIT"]
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
         await smtp.close()
 
     async def test_closing_says_goodbye(self, server: MailServer, smtp: Smtp) -> None:
-        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)
+        await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
         await smtp.close()
         await server.until(lambda: not server.connections[0].open)
         assert server.commands == [b"QUIT"]
@@ -508,33 +517,33 @@ class TestReuse:
         self, verb: str, server: MailServer, smtp: Smtp
     ) -> None:
         server.then(verb, hang())
-        sending = asyncio.create_task(smtp.send(MESSAGE, plainly(server), deadline=PATIENT))
+        sending = asyncio.create_task(smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once))
         await server.until(lambda: bool(server.connections) and not server.script[verb])
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending
         await server.until(lambda: not server.connections[0].open)
-        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
+        assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
 
 
 class TestAddressesBeyondAscii:
     MESSAGE = replace(MESSAGE, to="jörg@bücher.example")
 
     async def test_they_are_sent_where_the_server_offers_it(self, server: MailServer, smtp: Smtp) -> None:
-        assert (await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT)).judgement == "accepted"
+        assert (await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
         assert server.taken[0].recipients == ["jörg@xn--bcher-kva.example"]
         assert "SMTPUTF8" in server.taken[0].options
 
     async def test_elsewhere_they_are_rejected_in_clear_words(self, smtp: Smtp) -> None:
         async with serve_mail(enable_SMTPUTF8=False) as server:
-            verdict = await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT)
+            verdict = await smtp.send(self.MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
             told = "The mail server does not offer SMTPUTF8, which an address of this message needs."
             assert (verdict, server.taken) == (Verdict(judgement="rejected", error=told), [])
 
     async def test_nobody_else_needs_it(self, smtp: Smtp) -> None:
         async with serve_mail(enable_SMTPUTF8=False) as server:
             message = replace(MESSAGE, to="ann@bücher.example", subject="Grüße", text="Grüße")
-            assert (await smtp.send(message, plainly(server), deadline=PATIENT)).judgement == "accepted"
+            assert (await smtp.send(message, plainly(server), deadline=PATIENT, begin=at_once)).judgement == "accepted"
             assert server.taken[0].content.isascii()
 
 
@@ -559,7 +568,7 @@ def test_a_queue_id_is_read_where_its_form_is_known(said: str, found: str | None
 
 async def test_the_servers_own_id_is_kept(server: MailServer, smtp: Smtp) -> None:
     server.then("DATA", reply("250 2.0.0 Ok: queued as 4XyZ12abc"))
-    assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT)).provider_msg_id == "4XyZ12abc"
+    assert (await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)).provider_msg_id == "4XyZ12abc"
 
 
 @pytest.fixture
@@ -583,7 +592,7 @@ async def test_neither_secrets_nor_addresses_nor_the_servers_words_are_told(
             )
             secrets = {"username": "canary-user", "password": "canary-secret"}
             account = replace(securely(talker, tls="implicit"), secrets=secrets)
-            verdict = await smtp.send(message, account, deadline=PATIENT)
+            verdict = await smtp.send(message, account, deadline=PATIENT, begin=at_once)
         assert verdict.error
         told = repr(verdict) + everything_logged.text
         assert not [canary for canary in canaries if canary in told]

@@ -11,7 +11,7 @@ from pillarbox.box import open_database
 from pillarbox.outbound.model import Channel, NewTenant, TenantSettings
 from pillarbox.outbound.pipe import Outbound
 from pillarbox.outbound.policy import OutboundPolicy, ProviderPolicy
-from pillarbox.outbound.provider import Account, Outgoing, Verdict
+from pillarbox.outbound.provider import Account, Begin, Outgoing, Provider, Verdict
 from pillarbox.outbound.providers import providers
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.settings import Settings
@@ -22,7 +22,7 @@ ENDED = ("sent", "canceled", "failed")
 
 
 class Recorder:
-    """Notes when each send begins, and takes its time."""
+    """Notes when each send begins, and takes its time; before that it may take long to connect."""
 
     name = "recorder"
     channels: frozenset[Channel] = frozenset({"email"})
@@ -31,20 +31,26 @@ class Recorder:
     options: tuple[str, ...] = ()
     base_url = ""
 
-    def __init__(self, random: Random, slowest: float, *, fastest: float = 0.0) -> None:
+    def __init__(self, random: Random, slowest: float, *, fastest: float = 0.0, connecting: float = 0.0) -> None:
         self.begun: dict[str, list[float]] = defaultdict(list)
         self._random = random
         self._slowest = slowest
         self._fastest = fastest
+        self._connecting = connecting
+        self.connecting = asyncio.Event()
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
+        self.connecting.set()
+        if self._connecting:
+            await asyncio.sleep(self._random.uniform(0, self._connecting))
+        await begin()
         self.begun[message.message_id].append(time.monotonic())
         await asyncio.sleep(self._random.uniform(self._fastest, self._slowest))
         return Verdict(judgement="accepted")
 
 
 @asynccontextmanager
-async def working(url: str, name: str, recorder: Recorder, policy: OutboundPolicy) -> AsyncIterator[Outbound]:
+async def working(url: str, name: str, provider: Provider, policy: OutboundPolicy) -> AsyncIterator[Outbound]:
     """A process of its own on the database, at work."""
     database = await open_database(url, Settings())
     try:
@@ -52,7 +58,7 @@ async def working(url: str, name: str, recorder: Recorder, policy: OutboundPolic
         outbound = Outbound(
             database,
             policy=policy,
-            providers=providers(recorder),
+            providers=providers(provider),
             sealer=Sealer(bytes(32)),
             holder=name,
             metrics=Metrics("pillarbox"),

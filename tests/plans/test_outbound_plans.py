@@ -168,7 +168,6 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "earliest_lease": (lease, queries.earliest_lease()),
         "earliest_expiry": (expiry, queries.earliest_expiry()),
         "any_ready": (ready, queries.any_ready()),
-        "oldest_ready": (ready, reading.queries.oldest_ready()),
         "holders": (lease, queries.holders()),
         "end_leases": (lease, queries.end_leases(holders=["here"], now=NOW)),
         "cut_leases": (lease, queries.cut_leases(horizon=NOW)),

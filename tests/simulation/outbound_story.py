@@ -15,7 +15,7 @@ from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.model import Channel, NewMessage
 from pillarbox.outbound.pipe import Outbound
 from pillarbox.outbound.policy import ChannelPolicy, OutboundPolicy, ProviderPolicy
-from pillarbox.outbound.provider import Account, Outgoing, Verdict
+from pillarbox.outbound.provider import Account, Begin, Outgoing, Verdict
 from pillarbox.outbound.providers import providers
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.telemetry import Metrics
@@ -231,7 +231,8 @@ class Post:
         self._story = story
         self._node = node
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
+        await begin()
         delivery = self._story.watch.began(self._node, message)
         try:
             async with asyncio.timeout(deadline):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from pillarbox.outbound.beginning import START_WITHIN
 from pillarbox.outbound.provider import Outgoing
-from pillarbox.outbound.sender import START_WITHIN
 from pillarbox.storage import instant
 from tests.simulation.watching import Delivery, Watch
 

@@ -46,7 +46,8 @@ class Api:
         self.readiness = Readiness(box)
         self.under_way = UnderWay()
         self.stopping = asyncio.Event()
-        self._hosts = Hosts([*bound_hosts, *box.settings.http.allowed_hosts])
+        http = box.settings.http
+        self._hosts = Hosts([*bound_hosts, *http.allowed_hosts], public_url=http.public_url)
         self._router = Router(self.endpoints)
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from pillarbox.api.problems import Problem
 
@@ -13,10 +14,11 @@ _WITH_PORT = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[^\[\]:]+)(?::[0-9]{1,5})?")
 
 
 class Hosts:
-    """The names this server answers to, on any port."""
+    """The names this server answers to, on any port: the host of the address it gives to others is one of them."""
 
-    def __init__(self, further: Iterable[str]) -> None:
-        self._known = {_bracketed(host.lower()).encode() for host in (*LOOPBACK, *further)}
+    def __init__(self, further: Iterable[str], *, public_url: str | None = None) -> None:
+        known = (*LOOPBACK, *further, *_host_of(public_url))
+        self._known = {_bracketed(host.lower()).encode() for host in known}
 
     def check(self, host: bytes | None, server: object) -> None:
         """Refuse a foreign host; the address a connection came in by is never foreign."""
@@ -31,6 +33,14 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _host_of(url: str | None) -> list[str]:
+    try:
+        host = urlsplit(url or "").hostname
+    except ValueError:
+        return []
+    return [host] if host else []
 
 
 def _own_address(server: object) -> bytes | None:

@@ -12,7 +12,8 @@ from pillarbox.api.answers import Answer, encode, ok
 from pillarbox.api.call import Call
 from pillarbox.api.idempotency import REPLAYED, read_key
 from pillarbox.api.paging import Cursor, Limit, page, text_after
-from pillarbox.api.problems import invalid
+from pillarbox.api.problems import invalid, problem_of
+from pillarbox.errors import OptedOut
 from pillarbox.outbound.model import Channel, Status
 from pillarbox.outbound.reading import Filter
 
@@ -43,7 +44,12 @@ async def post_message(call: Call) -> Answer:
     """The message is on disk before this answers."""
     tenant, key = call.path["tenant"], read_key(call.head.idempotency_keys)
     with call.api.under_way.hold(tenant, key):
-        queued = await call.box.outbound.put(tenant, call.body, idempotency_key=key)
+        try:
+            queued = await call.box.outbound.put(tenant, call.body, idempotency_key=key)
+        except OptedOut as refusal:
+            problem = problem_of(refusal)
+            problem.headers = (REPLAYED,) if refusal.replayed else ()
+            raise problem from None
     accepted = Accepted(queued.message_id, queued.status)
     return Answer(202, encode(accepted), headers=(REPLAYED,) if queued.replayed else ())
 

@@ -28,7 +28,8 @@ def draw(
     places = [columns.index(name) for name in widths]
     for row in texts:
         table.add_row(*(Text(row[place]) for place in places))
-    console.print(table, width=max(console.width, _total(widths.values())), crop=False, soft_wrap=False)
+    console.width = max(console.width, _total(widths.values()))
+    console.print(table)
 
 
 def draw_folding(columns: Sequence[str], texts: Sequence[Sequence[str]]) -> None:

@@ -16,6 +16,9 @@ WHERE key_id > :after ORDER BY key_id LIMIT :limit
 -- The first revocation counts.
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, :now) WHERE key_id = :key_id RETURNING key_id
 
+-- name: revoke_tenant
+UPDATE api_keys SET revoked_at = :now WHERE tenant = :tenant AND revoked_at IS NULL
+
 -- name: any_admin
 SELECT 1 FROM api_keys
 WHERE tenant IS NULL AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now) LIMIT 1

@@ -75,8 +75,17 @@ class Keys:
 
         if not await self._database.write(work):
             raise NotFound(f"There is no key {printable(key_id)}; list the keys to see their ids.")
-        self._revocations += 1
-        self._remembered.clear()
+        self._forget()
+
+    async def revoke_tenant(self, tenant: str) -> None:
+        """End every key of a tenant."""
+        now = self._clock.now()
+
+        def work() -> Step[None]:
+            yield _queries.revoke_tenant(tenant=tenant, now=now)
+
+        await self._database.write(work)
+        self._forget()
 
     async def find(self, key: str) -> Key | None:
         """Whose key this is, or None when it is unknown, expired or revoked."""
@@ -114,6 +123,10 @@ class Keys:
                 self._remembered.clear()
             self._remembered[digest] = (found, until)
         return self._shown(found)
+
+    def _forget(self) -> None:
+        self._revocations += 1
+        self._remembered.clear()
 
     def _stored(self, expires_at: datetime) -> datetime:
         if expires_at.tzinfo is None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pillarbox.errors import InvalidInput
+from pillarbox.outbound.edge import check_sender
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.policy import OutboundPolicy, ProviderPolicy
 from pillarbox.outbound.provider import Account, Provider
@@ -27,6 +28,7 @@ DEFAULTS: dict[Channel, dict[str, Any]] = {
 """What carries a channel where neither the tenant nor the operator has chosen."""
 
 _OURS = frozenset({"provider", "from", "credentials"})
+_WITH_SENDER = frozenset({"email", "sms", "voice", "whatsapp"})
 _AS_IT_IS = ProviderPolicy()
 
 
@@ -65,6 +67,8 @@ class Accounts:
             if not isinstance(sender, str):
                 raise InvalidInput(f"{field}.from", "must be text.")
             check_text(f"{field}.from", sender, most=500, least=1)
+            if channel in _WITH_SENDER:
+                check_sender(f"{field}.from", channel, sender)
         self._check_credentials(f"{field}.credentials", provider, config.get("credentials", {}))
         for option in config.keys() - _OURS:
             if option not in provider.options:

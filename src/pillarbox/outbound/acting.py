@@ -25,19 +25,21 @@ def cancel(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
     if not rows:
         raise unknown_message(message_id)
     if not queued or queued[0][1] == "sending":
-        state = "being sent" if queued else rows[0][2]
+        state = _state(queued, rows[0][2])
         raise NotCancelable(f"Message {message_id} is {state}; only what waits can be canceled.")
     yield from settling.cancel(queries, {message_id: CANCELED}, now)
 
 
 def retry(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
     """Queue a message that ended unsent again, at once, with as many further attempts as it had."""
+    queued = yield queries.lock_queued(message_id=message_id)
     rows = yield queries.lock_history(message_id=message_id, tenant_id=tenant_id)
     if not rows:
         raise unknown_message(message_id)
     tenant, channel, status, attempt_count, max_attempts, priority, contact = rows[0]
     if status not in _RETRYABLE:
-        raise NotRetryable(f"Message {message_id} is {status}; only failed, expired or canceled ones are tried again.")
+        state = _state(queued, status)
+        raise NotRetryable(f"Message {message_id} is {state}; only failed, expired or canceled ones are tried again.")
     if contact is None:
         raise NotRetryable(f"Message {message_id} was forgotten; there is nothing left to send.")
     if not (yield queries.known_tenants(tenant_ids=[tenant])):
@@ -57,6 +59,11 @@ def retry(tenant_id: str, message_id: str, now: datetime) -> Step[None]:
         last_attempt=attempt_count + max_attempts,
         contacts=json.dumps(contacts),
     )
+
+
+def _state(queued: Sequence[Row], status: str) -> str:
+    """What is told of a message: an attempt that runs is known to the queue alone."""
+    return "being sent" if queued and queued[0][1] == "sending" else status
 
 
 def _refuse_opted_out(tenant_id: str, channel: str, contacts: Sequence[str], message_id: str) -> Step[None]:
@@ -84,9 +91,10 @@ def forget(tenant_id: str, contact: str, now: datetime, *, limit: int) -> Step[i
     message_ids = sorted(message_id for (message_id,) in found)
     if message_ids:
         waiting = [row[0] for row in (yield queries.lock_waiting(message_ids=message_ids))]
+        yield queries.forget_history(message_ids=message_ids, now=now)
         if waiting:
             yield from settling.cancel(queries, dict.fromkeys(waiting, FORGOTTEN), now)
-        yield queries.forget_history(message_ids=message_ids, now=now)
+        yield queries.forget_attempts(message_ids=message_ids)
         yield queries.remove_copies(message_ids=message_ids)
         yield queries.forget_events(message_ids=message_ids)
     yield queries.forget_opt_outs(tenant_id=tenant_id, contact=contact)

@@ -17,6 +17,7 @@ class Parcel(NamedTuple):
 
     id: str
     tenant_id: str
+    token: int
     channel: Channel
     attempt_count: int
     last_attempt: int
@@ -83,7 +84,7 @@ def report_of(outcome: Delivered | Retry | Failed) -> Report:
 
 
 def parcel_from(
-    row: Row, *, attempt: int, last_attempt: int, claimed_at: datetime, contacts: tuple[str, ...]
+    row: Row, *, token: int, attempt: int, last_attempt: int, claimed_at: datetime, contacts: tuple[str, ...]
 ) -> Parcel:
     (
         message_id,
@@ -104,6 +105,7 @@ def parcel_from(
     return Parcel(
         id=message_id,
         tenant_id=tenant_id,
+        token=token,
         channel=channel,
         attempt_count=attempt,
         last_attempt=last_attempt,

@@ -14,7 +14,7 @@ from pillarbox.outbound.settling import EXPIRED, Ending
 from pillarbox.storage import Row, instant_or_none
 
 EVER = datetime.min.replace(tzinfo=UTC)
-OPTED_OUT = "The recipient has opted out ({}); nothing was sent."
+OPTED_OUT = "The recipient has opted out ({}); nothing more is sent."
 TENANT_GONE = "Its tenant was removed before it was sent."
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pillarbox.clock import wall
 from pillarbox.outbound.destinations import Blocked, judge_url
 from pillarbox.outbound.names import Lookup, look_up
-from pillarbox.outbound.provider import Request, Response
+from pillarbox.outbound.provider import Begin, Request, Response
 from pillarbox.posting import in_pieces, trouble
 
 # aiohttp takes most of a second to import on a busy machine, which a command that sends nothing must not pay.
@@ -60,15 +60,22 @@ class Client:
         self._sessions: dict[Reach, ClientSession] = {}
 
     async def fetch(
-        self, request: Request, *, deadline: float, guarded: bool, trusted: frozenset[str] = frozenset()
+        self,
+        request: Request,
+        *,
+        deadline: float,
+        guarded: bool,
+        trusted: frozenset[str] = frozenset(),
+        begin: Begin | None = None,
     ) -> Response:
         """Ask once, or raise `Blocked`, `NotSent` or `Unanswered`.
 
         The deadline is in seconds and covers all of it. An answer whose body breaks off or does not end counts as far as
-        it came. Unguarded is for URLs that are the operator's own word.
+        it came. Unguarded is for URLs that are the operator's own word. `begin` is awaited once there is a connection, before
+        anything is written to it; what it raises is raised, and nothing was sent.
         """
         reach = _reach(request.url, trusted) if guarded else "any"
-        answer = await self._ask(request, deadline=deadline, reach=reach, most=_MOST_READ)
+        answer = await self._ask(request, deadline=deadline, reach=reach, most=_MOST_READ, begin=begin)
         return Response(answer.status, answer.headers, bytes(answer.body), wall())
 
     async def download(self, url: str, *, most: int, deadline: float, trusted: frozenset[str] = frozenset()) -> Answer:
@@ -82,13 +89,15 @@ class Client:
             await session.close()
         self._sessions.clear()
 
-    async def _ask(self, request: Request, *, deadline: float, reach: Reach, most: int) -> Answer:
+    async def _ask(
+        self, request: Request, *, deadline: float, reach: Reach, most: int, begin: Begin | None = None
+    ) -> Answer:
         from aiohttp import ClientError
         from yarl import URL
 
         from pillarbox.outbound.connections import Flight, current_flight
 
-        flight = Flight()
+        flight = Flight(begin)
         current_flight.set(flight)
         answer: Answer | None = None
         try:

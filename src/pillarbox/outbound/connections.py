@@ -27,6 +27,7 @@ from aiohttp.tracing import Trace
 
 from pillarbox.outbound.destinations import Blocked
 from pillarbox.outbound.names import Lookup, addresses, refuse_forbidden
+from pillarbox.outbound.provider import Begin
 
 Reach = Literal["public", "trusted", "any"]
 """Which addresses may be connected to: public ones; all but link-local and metadata; all."""
@@ -44,6 +45,7 @@ class ClosedEarly(ClientConnectionError):
 class Flight:
     """How far one request has come."""
 
+    begin: Begin | None = None
     connected: bool = False
     """From here on some of it may have left."""
     new_connection: bool = False
@@ -74,8 +76,13 @@ class Connector(TCPConnector):
         while True:
             flight.new_connection = False
             connection = await super().connect(req, traces, timeout)
-            gone = _gone(connection, new=flight.new_connection)
-            if not gone:
+            if flight.begin is not None:
+                try:
+                    await flight.begin()
+                except BaseException:
+                    connection.close()
+                    raise
+            if not _gone(connection, new=flight.new_connection):
                 flight.connected = True
                 return connection
             connection.close()

@@ -14,6 +14,8 @@ _LONGEST_MAILBOX = 254
 _LONGEST_NAME = 256
 _LONGEST_TOKEN = 4096
 _LONGEST_URL = 2000
+# The channels whose contacts do not tell by their form what they are.
+_NAMED_FREELY = ("push", "telegram", "inapp")
 
 _ATOM = r"[a-z0-9_!#$%&'*+\-/=?^`{|}~]+"
 _LABEL = r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -24,6 +26,8 @@ _QUOTED_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PLAIN_NAME = re.compile(r"[^\"\\()<>\[\]:;@,]*")
 _ATOMS = re.compile(r"[\w!#$%&'*+\-/=?^`{|}~ ]*")
 _DIALLED = re.compile(r"[+(]*[0-9][0-9\s().\u2010-\u2015-]*")
+_DIGITS = re.compile(r"[0-9]+")
+_LIKE_A_MAILBOX = re.compile(r"[^@]+@[^.@]*[.@]")
 _FILLING = re.compile(r"[\s().\u2010-\u2015-]")
 _E164 = re.compile(r"\+[1-9][0-9]{1,14}")
 _ORIGIN = re.compile(r"[^:/?#]*://[^/?#]*")
@@ -101,7 +105,7 @@ def opaque(field: str, text: str) -> str:
 
 def canonical(channel: str, contact: str, *, field: str = "contact") -> str:
     """A contact as messages of that channel store it; for `all` channels its form tells what it is."""
-    match channel if channel != "all" else _likely_channel(contact):
+    match channel if channel != "all" else _likely_channel(field, contact):
         case "email":
             return mailbox(field, contact)[1]
         case "sms" | "voice" | "whatsapp":
@@ -114,19 +118,52 @@ def canonical(channel: str, contact: str, *, field: str = "contact") -> str:
             return opaque(field, contact)
 
 
+def form_for_all(channel: str, contact: str) -> str:
+    """A contact of that channel as an opt-out of all channels knows it."""
+    if channel not in _NAMED_FREELY:
+        return contact
+    try:
+        return canonical("all", contact)
+    except InvalidInput:
+        return contact
+
+
+def every_form(contact: str) -> list[str]:
+    """All that a contact may be stored as, whatever its channel."""
+    found: dict[str, None] = {}
+    fault: InvalidInput | None = None
+    for channel in ("all", *_NAMED_FREELY):
+        try:
+            found[canonical(channel, contact)] = None
+        except InvalidInput as refused:
+            fault = fault or refused
+    if fault and not found:
+        raise fault
+    return list(found)
+
+
 # The same few hosts take most webhooks.
 _origin = lru_cache(maxsize=1024)(origin_of)
 
 
-def _likely_channel(contact: str) -> str:
+def _likely_channel(field: str, contact: str) -> str:
+    """What is plainly meant as a URL, a mailbox or a number must be one; anything else is kept as it is."""
     stripped = contact.strip()
     if re.match(r"https?://", stripped, re.IGNORECASE):
         return "webhook"
-    if "@" in stripped:
+    if _LIKE_A_MAILBOX.match(stripped) or ("@" in stripped and _is_mailbox(field, contact)):
         return "email"
-    if _DIALLED.fullmatch(stripped):
+    if _DIALLED.fullmatch(stripped) and not _DIGITS.fullmatch(stripped):
         return "sms"
     return "push" if _APNS_TOKEN.fullmatch(stripped) or len(stripped) > 255 else "inapp"
+
+
+def _is_mailbox(field: str, contact: str) -> bool:
+    try:
+        mailbox(field, contact)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _one_line(field: str, text: str, *, most: int) -> str:

@@ -68,8 +68,7 @@ def check_origin(field: str, origin: str) -> None:
         found = _split(origin)
         if (parts := _PARTS.match(origin)) and parts.end() != len(origin):
             raise ValueError("must be scheme://host[:port] and no more.")
-        if found.address is not None and (reason := forbidden(found.address, trusted=True)):
-            raise ValueError(f"must not lead to {reason}.")
+        _judge(found, is_trusted=True, ports=_MAIL_PORTS if found.scheme == "smtp" else _WEB_PORTS)
     except ValueError as fault:
         raise InvalidInput(field, str(fault)) from None
 

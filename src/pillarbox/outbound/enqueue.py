@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,15 @@ from pillarbox.outbound.tenants import unknown_tenant
 from pillarbox.storage import Row, Statement, Step, checksum, together
 
 Answer = Queued | Exception
-PENDING, REFUSED = "pending", "opted-out"
+PENDING = "pending"
+
+
+class Claim(NamedTuple):
+    """What a caller's key stands for: one message, known by its fingerprint."""
+
+    tenant_id: str
+    key: str
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ def enqueue(orders: Sequence[Order], now: datetime) -> Step[list[Answer]]:
         if order.tenant_id not in tenants:
             answers[position] = unknown_tenant(order.tenant_id)
         elif name in earlier:
-            answers[position] = _replayed(order, earlier[name])
+            answers[position] = _replayed(order.fingerprint, earlier[name])
         elif name is None or first_of.setdefault(name, position) == position:
             fresh.append(position)
     if first_of:
@@ -68,6 +77,12 @@ def enqueue(orders: Sequence[Order], now: datetime) -> Step[list[Answer]]:
             answers[position] = Queued(order.message_id, "pending")
     yield from _answer_the_rest(orders, answers)
     return [answers[position] for position in range(len(orders))]
+
+
+def answer_to(claim: Claim) -> Step[Answer | None]:
+    """The answer that a key has had, if any."""
+    rows = yield queries.by_idempotency_keys(rows=[(claim.tenant_id, claim.key)])
+    return _replayed(claim.fingerprint, rows[0]) if rows else None
 
 
 def _looks(orders: Sequence[Order]) -> list[Statement]:
@@ -97,7 +112,7 @@ def _claim_keys(
 ) -> Step[list[int]]:
     """Those whose key is theirs; a key that another transaction has just taken is not."""
     rows = [
-        (*name, orders[position].fingerprint, orders[position].message_id, REFUSED if position in refused else PENDING)
+        (*name, orders[position].fingerprint, orders[position].message_id, refused.get(position, PENDING))
         for position in fresh
         if (name := orders[position].named)
     ]
@@ -114,15 +129,15 @@ def _answer_the_rest(orders: Sequence[Order], answers: dict[int, Answer]) -> Ste
         for position in left:
             name = orders[position].named
             assert name is not None
-            answers[position] = _replayed(orders[position], found[name])
+            answers[position] = _replayed(orders[position].fingerprint, found[name])
 
 
-def _replayed(order: Order, row: Row) -> Answer:
-    _, _, fingerprint, message_id, answer = row
-    if fingerprint != order.fingerprint:
+def _replayed(fingerprint: str, row: Row) -> Answer:
+    _, _, first, message_id, answer = row
+    if fingerprint != first:
         return IdempotencyMismatch("Idempotency-Key", "was used before for another message; give this one its own.")
-    if answer == REFUSED:
-        return OptedOut(OPTED_OUT.format(order.message.channel), message_id)
+    if answer != PENDING:
+        return OptedOut(answer, message_id, replayed=True)
     return Queued(message_id, "pending", replayed=True)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from pillarbox.outbound.enqueue import Order
+from pillarbox.outbound.enqueue import Answer, Claim, Order, answer_to
 from pillarbox.outbound.enqueue import enqueue as enqueue_set
 from pillarbox.outbound.model import Queued
 from pillarbox.storage import Database
@@ -18,3 +19,8 @@ async def enqueue(connection: Any, order: Order, database: Database, *, now: dat
     if isinstance(answer, Exception):
         raise answer
     return answer
+
+
+async def look_up(connection: Any, claim: Claim, database: Database) -> Answer | None:
+    """The answer that a key has had, in the caller's transaction or before it."""
+    return await run_on(connection, partial(answer_to, claim), database)

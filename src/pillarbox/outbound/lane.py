@@ -44,7 +44,7 @@ class OutboundLane:
     """Claims messages tenant by tenant; every later write is fenced by the message's token.
 
     No send begins to a contact whose opt-out was acknowledged: the claim holds its tenants against opt-outs, and reads those
-    that there are in a later statement.
+    that there are in a later statement; and so does the begin of a send that comes long after its claim.
     """
 
     def __init__(self, database: Database, *, default_rate: int) -> None:
@@ -94,6 +94,18 @@ class OutboundLane:
     async def release(self, strands: Sequence[Strand[Parcel]], *, now: datetime) -> None:
         settlements = [Settlement(strand, row, Skipped("", at=now)) for strand in strands for row in strand.rows]
         await self.settle(settlements, now=now)
+
+    async def begin(self, parcel: Parcel, now: datetime) -> bool:
+        """Mark a message that we hold as about to be sent, as if it were claimed now; whether it may still be sent."""
+
+        def work() -> Step[bool]:
+            yield queries.share_tenant(tenant_id=parcel.tenant_id)
+            opted = yield queries.opted_out(rows=[(parcel.tenant_id, contact) for contact in parcel.contacts])
+            if opted_out_among([Candidate(parcel.id, parcel.tenant_id, parcel.channel, parcel.contacts, None)], opted):
+                return False
+            return bool((yield queries.begin(message_id=parcel.id, token=parcel.token, now=now)))
+
+        return await self._database.write(work)
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         ready_again = self._ready_again
@@ -249,7 +261,9 @@ def _take(
 
 def _strand(row: Row, mark: Row, contacts: tuple[str, ...], now: datetime) -> Strand[Parcel]:
     _, token, attempt, last_attempt = mark
-    parcel = parcel_from(row, attempt=attempt, last_attempt=last_attempt, claimed_at=now, contacts=contacts)
+    parcel = parcel_from(
+        row, token=token, attempt=attempt, last_attempt=last_attempt, claimed_at=now, contacts=contacts
+    )
     return Strand(parcel.id, parcel.tenant_id, token, (parcel,))
 
 

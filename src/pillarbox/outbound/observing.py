@@ -14,6 +14,9 @@ from pillarbox.telemetry.metrics import OutboundMetrics
 
 log = logger(__name__)
 
+# How every sentence begins that names a file: what files are called is content too.
+_NAMES_A_FILE = "The attachment "
+
 
 class Observer:
     """Sees every message come in and every attempt end."""
@@ -45,6 +48,9 @@ class Observer:
             "provider": provider,
             "attempt": parcel.attempt_count,
         }
+        names_a_file = (report.error or "").startswith(_NAMES_A_FILE)
+        cause = "An attachment could not be had." if names_a_file else report.error
+        why = {"cause": cause, "outcome": report.judgement, "status_code": report.status_code}
         self._metrics.send_duration.labels(channel=parcel.channel, provider=provider).observe(seconds)
         if isinstance(outcome, Delivered):
             self._metrics.sent.labels(channel=parcel.channel).inc()
@@ -53,7 +59,7 @@ class Observer:
             log.info("sent", **about)
         elif isinstance(outcome, Retry) and parcel.attempt_count < parcel.last_attempt:
             self._metrics.retries.labels(channel=parcel.channel).inc()
-            log.warning("not sent; it will be tried again", cause=report.error, outcome=report.judgement, **about)
+            log.warning("not sent; it will be tried again", **why, **about)
         else:
             self._metrics.failed.labels(channel=parcel.channel).inc()
-            log.error("not sent; it will not be tried again", cause=report.error, outcome=report.judgement, **about)
+            log.error("not sent; it will not be tried again", **why, **about)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from pillarbox.clock import Clock
 from pillarbox.errors import InvalidInput
+from pillarbox.outbound import contacts
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.edge import check_message
-from pillarbox.outbound.enqueue import Order
+from pillarbox.outbound.enqueue import Claim, Order, answer_to
 from pillarbox.outbound.lane import new_id
-from pillarbox.outbound.model import Checked, NewMessage, Tenant
+from pillarbox.outbound.model import Checked, NewMessage, Queued, Tenant
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.secrets.sealing import Sealer
+from pillarbox.storage import Database
 from pillarbox.telemetry.traces import current_trace
 
 _LONGEST_KEY = 255
@@ -32,16 +36,22 @@ class Orders:
     def order(self, tenant: Tenant, new: NewMessage, idempotency_key: str | None) -> Order:
         """The message, complete and canonical, or `InvalidInput` that names the field at fault."""
         config = self._accounts.chosen(tenant.providers, new.channel)
+        is_real = config["provider"] != "sandbox"
+        if is_real and new.channel == "email" and new.category == "marketing" and not self._policy.public_url:
+            raise InvalidInput(
+                "category", "marketing needs an unsubscribe link; the operator must set http.public_url."
+            )
         checked = check_message(
             new,
             sender=config.get("from"),
-            sender_required=config["provider"] != "sandbox",
+            sender_required=is_real,
             trusted=self._policy.trusted | frozenset(tenant.settings.trusted_destinations),
             attachment_roots=self._policy.attachment_roots,
             now=self._clock.shown(self._clock.now()),
         )
         message_id = new_id()
-        hashes = tuple(self._sealer.contact_hash(tenant.tenant_id, each) for each in checked.contacts)
+        forms = dict.fromkeys((*checked.contacts, contacts.form_for_all(checked.channel, checked.contacts[0])))
+        hashes = tuple(self._sealer.contact_hash(tenant.tenant_id, each) for each in forms)
         limit = checked.max_attempts or tenant.settings.max_attempts or self._policy.of(checked.channel).max_attempts
         return Order(
             message_id,
@@ -54,6 +64,31 @@ class Orders:
             fingerprint="" if idempotency_key is None else self._fingerprint(tenant.tenant_id, new),
             trace=current_trace(),
         )
+
+    async def answered_before(
+        self, tenant_id: str, new: NewMessage, idempotency_key: str | None, database: Database, connection: Any
+    ) -> Queued | None:
+        """The first answer to a key, if it was used before; looked for on the caller's connection, if there is one."""
+        claim = None if idempotency_key is None else self._claim(tenant_id, new, idempotency_key)
+        if claim is None:
+            return None
+        if connection is None:
+            answer = await database.read(partial(answer_to, claim))
+        else:
+            from pillarbox.outbound import foreign
+
+            answer = await foreign.look_up(connection, claim, database)
+        if isinstance(answer, Exception):
+            raise answer from None
+        return answer
+
+    def _claim(self, tenant_id: str, new: NewMessage, idempotency_key: str) -> Claim | None:
+        """The key and what it stands for; None for a message that could never have been taken."""
+        key = self._key(tenant_id, idempotency_key)
+        try:
+            return Claim(tenant_id, key, self._fingerprint(tenant_id, new))
+        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+            return None
 
     def _on_timeline(self, checked: Checked) -> Checked:
         if checked.send_at is None and checked.expires_at is None:

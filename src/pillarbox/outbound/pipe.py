@@ -14,6 +14,7 @@ from pillarbox.errors import InvalidInput, NotFound, SettingsError, Unavailable
 from pillarbox.outbound import acting, contacts, reading
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attempt import Parcel
+from pillarbox.outbound.beginning import START_WITHIN
 from pillarbox.outbound.client import Client
 from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.enqueue import Order, enqueue
@@ -33,7 +34,7 @@ from pillarbox.outbound.ordering import Orders
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.providers import Providers
 from pillarbox.outbound.reading import Filter
-from pillarbox.outbound.sender import START_WITHIN, Sender
+from pillarbox.outbound.sender import Sender
 from pillarbox.outbound.tenants import Tenants
 from pillarbox.process import is_dead
 from pillarbox.secrets.sealing import Sealer
@@ -73,10 +74,14 @@ class Outbound:
         self._orders = Orders(self._accounts, sealer=sealer, policy=policy, clock=self._clock)
         self._observer = Observer(metrics.outbound, self._clock)
         self._batch: Batch[Order, Queued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
+        # Apart, as a key that somebody's open transaction has taken makes its whole set wait.
+        self._keyed: Batch[Order, Queued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
         self._client = Client()
+        self.lane = OutboundLane(database, default_rate=policy.rate_per_minute)
         self._sender = Sender(
             self._accounts,
             client=self._client,
+            confirm=self.lane.begin,
             sealer=sealer,
             policy=policy,
             clock=self._clock,
@@ -85,15 +90,12 @@ class Outbound:
         self.providers = providers
         self.tenants = Tenants(database, check_provider=self._accounts.check, default_rate=policy.rate_per_minute)
         self.bell = Bell()
-        self.lane = OutboundLane(database, default_rate=policy.rate_per_minute)
-        longest = max([policy.channel.timeout, *(each.timeout for each in policy.channels.values())])
         self.drain: Drain[Parcel] = Drain(
             self.lane,
             self._send,
             policy=Policy(Backoff((policy.channel.backoff_base,), policy.channel.jitter)),
             lease=Lease(holder, policy.lease),
-            # Each attempt keeps its own time; the engine's is only for what does not.
-            pace=Pace(policy.concurrency, min(2 * longest + 5, policy.lease.total_seconds() * 0.9), policy.poll),
+            pace=Pace(policy.concurrency, policy.longest_attempt, policy.poll),
             clock=self._clock,
             bell=self.bell,
             random=random,
@@ -122,12 +124,19 @@ class Outbound:
     ) -> Queued:
         """The same, of a message as it came in; with a key that was used before, the first answer."""
         tenant = await self.tenants.recall(tenant_id)
-        order = self._orders.order(tenant, new, idempotency_key)
+        try:
+            order = self._orders.order(tenant, new, idempotency_key)
+        except InvalidInput:
+            # What was taken once is answered as it was then, whatever would be said to it now.
+            answered = await self._orders.answered_before(tenant_id, new, idempotency_key, self._database, connection)
+            if answered is None:
+                raise
+            return answered
         if connection is not None:
             from pillarbox.outbound import foreign
 
             return await foreign.enqueue(connection, order, self._database, now=self._clock.now())
-        queued = await self._batch.add(order)
+        queued = await (self._batch if order.key is None else self._keyed).add(order)
         if not queued.replayed:
             self._observer.enqueued(order)
         self._wake()
@@ -213,13 +222,13 @@ class Outbound:
     async def forget(self, tenant_id: str, contact: str) -> int:
         """Take a person's contact and what they were sent out of everything that is kept; answers of how many messages."""
         await self.tenants.recall(tenant_id)
-        hashed = self._sealer.contact_hash(tenant_id, self._contact("all", contact))
-        forgotten, step = 0, _FORGET_AT_ONCE
-        while step == _FORGET_AT_ONCE:
-            now = self._clock.now()
-            work = partial(acting.forget, tenant_id, hashed, now, limit=_FORGET_AT_ONCE)
-            step = await self._database.write(work)
-            forgotten += step
+        forgotten = 0
+        for form in contacts.every_form(contact):
+            hashed, step = self._sealer.contact_hash(tenant_id, form), _FORGET_AT_ONCE
+            while step == _FORGET_AT_ONCE:
+                work = partial(acting.forget, tenant_id, hashed, self._clock.now(), limit=_FORGET_AT_ONCE)
+                step = await self._database.write(work)
+                forgotten += step
         return forgotten
 
     def contact_hash(self, tenant_id: str, channel: str, to: str) -> str:

@@ -54,5 +54,14 @@ class OutboundPolicy:
     of_provider: Mapping[str, ProviderPolicy] = field(default_factory=dict)
     public_url: str | None = None
 
+    @property
+    def longest_attempt(self) -> float:
+        """When an attempt is given up that did not keep its own time: after every timeout and before the lease ends."""
+        timeouts = [self.channel.timeout, *(each.timeout for each in self.channels.values())]
+        longest = max(timeouts + [each.timeout for each in self.of_provider.values() if each.timeout is not None])
+        lease = self.lease.total_seconds()
+        between = (longest + lease) / 2 if longest < lease else 0.0
+        return min(2 * longest + 5, max(lease * 0.9, between))
+
     def of(self, channel: Channel) -> ChannelPolicy:
         return self.channels.get(channel, self.channel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeGuard
@@ -115,6 +115,10 @@ class Verdict:
     last_chance: bool = False
 
 
+Begin = Callable[[], Awaitable[None]]
+"""The last word on whether a message may leave: returns at once, or after a look at who has opted out, or raises."""
+
+
 class HttpProvider(Protocol):
     """A provider that takes each message as one HTTP request; everything but the request and its answer is written once.
 
@@ -142,6 +146,8 @@ class DirectProvider(Protocol):
 
     `send` ends within `deadline` seconds and tells what happened as a verdict: `transient` where the message certainly never
     left, `unknown` where it may have. It raises `InvalidInput` for a message it can never carry, and bears being cancelled.
+    It awaits `begin` right before the first byte of a message leaves, after all connecting and waiting; before every such
+    byte, if it tries more than once. What `begin` raises is let through, and nothing of the message leaves.
     """
 
     name: str
@@ -151,7 +157,7 @@ class DirectProvider(Protocol):
     options: tuple[str, ...]
     base_url: str
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict: ...
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict: ...
 
 
 Provider = HttpProvider | DirectProvider

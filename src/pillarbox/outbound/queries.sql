@@ -15,8 +15,7 @@ INSERT INTO tenants (tenant_id, name, providers, settings, rate_per_minute, crea
 VALUES (:tenant_id, :name, :providers, :settings, :rate_per_minute, :now, :now)
 ON CONFLICT (tenant_id) DO UPDATE SET
     name = excluded.name, providers = excluded.providers, settings = excluded.settings,
-    rate_per_minute = excluded.rate_per_minute, updated_at = excluded.updated_at,
-    rate_until = CASE WHEN tenants.rate_per_minute IS NOT DISTINCT FROM excluded.rate_per_minute THEN tenants.rate_until END
+    rate_per_minute = excluded.rate_per_minute, updated_at = excluded.updated_at
 
 -- name: waits_for_tenant
 SELECT message_id FROM message_queue WHERE tenant_id = :tenant_id LIMIT 1
@@ -136,6 +135,15 @@ SET state = 'sending', claimed_at = :now, lease_until = :lease_until, holder = :
 WHERE message_id :in(message_ids text)
 RETURNING message_id, token, attempt_count, last_attempt
 
+-- name: share_tenant
+SELECT tenant_id FROM tenants WHERE tenant_id = :tenant_id :share(tenants)
+
+-- name: begin
+-- A send that begins long after its claim: whoever opts out from now on waits for it, as for one just claimed.
+UPDATE message_queue SET claimed_at = :now
+WHERE message_id = :message_id AND token = :token AND lease_until IS NOT NULL AND (expires_at IS NULL OR expires_at > :now)
+RETURNING message_id
+
 -- name: contents
 -- What a message says, and how its tenant sends it.
 SELECT h.message_id, h.tenant_id, h.channel, h.category, h.to_address, h.subject, h.body_text, h.body_html, h.options, h.sealed,
@@ -178,17 +186,19 @@ FROM :rows(message_id text, next_attempt_at instant, given_back bigint, last_att
 WHERE message_queue.message_id = rows.message_id
 
 -- name: insert_attempts
+-- Of a message that was forgotten meanwhile no error is kept, which may name a file.
 INSERT INTO message_attempt (message_id, attempt, started_at, finished_at, outcome, status_code, error, provider)
-SELECT rows.message_id, rows.attempt, rows.started_at, :now, rows.outcome, rows.status_code, rows.error, rows.provider
+SELECT rows.message_id, rows.attempt, rows.started_at, :now, rows.outcome, rows.status_code,
+    CASE WHEN h.contact IS NOT NULL THEN rows.error END, rows.provider
 FROM :rows(message_id text, attempt bigint, started_at instant, outcome text, status_code bigint, error text, provider text)
-WHERE true
+CROSS JOIN message_history h WHERE h.message_id = rows.message_id
 ON CONFLICT (message_id, attempt) DO NOTHING
 
 -- name: settle_history
 UPDATE message_history
 SET status = rows.status, attempt_count = rows.attempt_count, next_attempt_at = rows.next_attempt_at,
     last_attempt_at = rows.last_attempt_at, sent_at = rows.sent_at, delivered_at = rows.delivered_at,
-    failed_at = rows.failed_at, error_message = rows.error_message, provider = rows.provider,
+    failed_at = rows.failed_at, error_message = CASE WHEN message_history.contact IS NOT NULL THEN rows.error_message END, provider = rows.provider,
     provider_msg_id = rows.provider_msg_id, updated_at = :now
 FROM :rows(message_id text, status text, attempt_count bigint, next_attempt_at instant, last_attempt_at instant, sent_at instant, delivered_at instant, failed_at instant, error_message text, provider text, provider_msg_id text)
 WHERE message_history.message_id = rows.message_id
@@ -307,8 +317,11 @@ LIMIT :limit
 -- name: forget_history
 UPDATE message_history
 SET to_address = NULL, contact = NULL, subject = NULL, body_text = NULL, body_html = NULL, options = '{}', sealed = NULL,
-    attachments = NULL, tags = '[]', trace = NULL, updated_at = :now
+    attachments = NULL, tags = '[]', trace = NULL, error_message = NULL, updated_at = :now
 WHERE message_id :in(message_ids text)
+
+-- name: forget_attempts
+UPDATE message_attempt SET error = NULL WHERE message_id :in(message_ids text)
 
 -- name: forget_events
 UPDATE message_event SET detail = NULL WHERE message_id :in(message_ids text)

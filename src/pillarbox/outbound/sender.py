@@ -14,20 +14,21 @@ import msgspec
 
 from pillarbox.clock import Clock
 from pillarbox.engine import Outcome, Skipped
-from pillarbox.errors import InvalidInput, SecretUnavailable
+from pillarbox.errors import InvalidInput, SecretUnavailable, Unavailable
 from pillarbox.outbound.accounts import Accounts, Config
 from pillarbox.outbound.attachments import AttachmentReader, AttachmentRefused, AttachmentUnavailable
 from pillarbox.outbound.attempt import Accepted, Parcel, Rejected, Report, Transient
+from pillarbox.outbound.beginning import START_WITHIN, Beginning, Confirm, NotBegun
 from pillarbox.outbound.client import Client, NotSent, Unanswered
 from pillarbox.outbound.destinations import Blocked
 from pillarbox.outbound.model import NewAttachment
 from pillarbox.outbound.policy import OutboundPolicy
-from pillarbox.outbound.provider import Account, HttpProvider, Outgoing, Provider, Verdict, is_direct
+from pillarbox.outbound.provider import Account, Begin, HttpProvider, Outgoing, Provider, Verdict, is_direct
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.telemetry.traces import attempt_span
 
-START_WITHIN = timedelta(seconds=2)
-"""A send that has not begun this long after its claim does not begin: whoever opts out waits for those that may."""
+# Until then a node that can may take the message.
+_LEFT_ALONE = timedelta(seconds=5)
 
 
 class Sender:
@@ -38,6 +39,7 @@ class Sender:
         accounts: Accounts,
         *,
         client: Client,
+        confirm: Confirm,
         sealer: Sealer,
         policy: OutboundPolicy,
         clock: Clock,
@@ -45,6 +47,7 @@ class Sender:
     ) -> None:
         self._accounts = accounts
         self._client = client
+        self._confirm = confirm
         self._sealer = sealer
         self._policy = policy
         self._clock = clock
@@ -68,18 +71,26 @@ class Sender:
             return Skipped("", at=self._clock.now())
         try:
             with attempt_span(parcel.trace, parcel.id, parcel.channel, provider.name, parcel.attempt_count) as span:
-                try:
-                    outcome = await self._attempt(parcel, provider, config)
-                except Exception as error:
-                    # Named and not quoted: whatever it says may be what was to be sent, to whom, or with which secret.
-                    verdict = Verdict(judgement="unknown", error=f"The attempt failed with {type(error).__name__}.")
-                    outcome = self._again(parcel, verdict, provider)
+                outcome = await self._tried(parcel, provider, config)
                 span.ended(type(outcome).__name__)
                 return outcome
         finally:
             slots.release()
 
-    async def _attempt(self, parcel: Parcel, provider: Provider, config: Config) -> Outcome:
+    async def _tried(self, parcel: Parcel, provider: Provider, config: Config) -> Outcome:
+        begin = Beginning(parcel, self._confirm, self._clock)
+        try:
+            return await self._attempt(parcel, provider, config, begin)
+        except NotBegun:
+            return Skipped("", at=self._clock.now())
+        except Exception as error:
+            if isinstance(error, Unavailable) and not begin.begun:
+                return Skipped("", at=self._clock.now() + _LEFT_ALONE)
+            # Named and not quoted: whatever it says may be what was to be sent, to whom, or with which secret.
+            verdict = Verdict(judgement="unknown", error=f"The attempt failed with {type(error).__name__}.")
+            return self._again(parcel, verdict, provider)
+
+    async def _attempt(self, parcel: Parcel, provider: Provider, config: Config, begin: Begin) -> Outcome:
         deadline = self._accounts.policy_of(provider).timeout or self._policy.of(parcel.channel).timeout
         trusted = self._policy.trusted | frozenset(self._config(parcel.settings).get("trusted_destinations", ()))
         try:
@@ -89,23 +100,29 @@ class Sender:
             return self._again(parcel, Verdict(judgement="transient", error=str(fault)), provider)
         except (AttachmentRefused, Blocked) as fault:
             return _rejected(provider, str(fault))
-        if self._left(parcel) <= 0:
-            return Skipped("", at=self._clock.now())
-        verdict = await self._carry(message, provider, account, deadline, trusted)
+        verdict = await self._carry(message, provider, account, deadline, trusted, begin)
         return self._outcome(parcel, verdict, provider)
 
     async def _carry(
-        self, message: Outgoing, provider: Provider, account: Account, deadline: float, trusted: frozenset[str]
+        self,
+        message: Outgoing,
+        provider: Provider,
+        account: Account,
+        deadline: float,
+        trusted: frozenset[str],
+        begin: Begin,
     ) -> Verdict:
         try:
             if is_direct(provider):
                 trusting = replace(account, options={**account.options, "trusted": trusted})
-                return await provider.send(message, trusting, deadline=deadline)
+                return await provider.send(message, trusting, deadline=deadline, begin=begin)
             http = cast("HttpProvider", provider)
             request = http.request(message, account)
             # A provider that has no place of its own goes where the message says.
             guarded = not provider.base_url
-            response = await self._client.fetch(request, deadline=deadline, guarded=guarded, trusted=trusted)
+            response = await self._client.fetch(
+                request, deadline=deadline, guarded=guarded, trusted=trusted, begin=begin
+            )
             return http.verdict(replace(response, at=message.at))
         except Blocked as fault:
             return Verdict(judgement="rejected", error=str(fault))
@@ -169,7 +186,7 @@ class Sender:
         return Transient(verdict.error or "The provider did not take it.", at, report=_report(verdict, provider))
 
     def _left(self, parcel: Parcel) -> float:
-        """How long it may take until the send begins."""
+        """How long it may wait for its turn."""
         return (parcel.claimed_at + START_WITHIN - self._clock.now()).total_seconds()
 
     def _slots_of(self, provider: Provider) -> asyncio.Semaphore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +16,10 @@ from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.lane import queries
 from pillarbox.outbound.model import CHANNELS, NewTenant, Rate, Tenant, TenantSettings
 from pillarbox.outbound.rates import Cap, next_free
-from pillarbox.storage import Database, Row, Step, instant, instant_or_none
+from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
 from pillarbox.text import check_json, check_text, printable
+
+_erasing = load_queries("pillarbox.outbound", "tenants.sql")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_PER_MINUTE = 1_000_000
@@ -24,6 +27,7 @@ _MOST_ATTEMPTS = 20
 _MOST_TRUSTED = 100
 _LARGEST = 64 * 1024
 _KEPT_SECONDS = 1.0
+_ERASED_AT_ONCE = 500
 
 
 class Tenants:
@@ -36,6 +40,7 @@ class Tenants:
         self._default_rate = default_rate
         self._kept: dict[str, tuple[float, Tenant]] = {}
         self._asking: dict[str, asyncio.Task[Tenant]] = {}
+        self.revoke_keys: Callable[[str], Awaitable[object]] | None = None
 
     async def set(
         self,
@@ -68,8 +73,12 @@ class Tenants:
                 rate_per_minute=new.settings.rate_per_minute,
                 now=now,
             )
-            rows = yield queries.tenant(tenant_id=tenant_id)
-            return rows[0], not known
+            (row,) = yield queries.tenant(tenant_id=tenant_id)
+            is_new = not known and instant(row[6]) == now
+            # What came in while an earlier tenant of that name went is not this one's.
+            while is_new and (yield from _erase_some(tenant_id)):
+                pass
+            return row, is_new
 
         row, is_new = await self._database.write(work)
         self._changed(tenant_id)
@@ -100,18 +109,23 @@ class Tenants:
         return [self._tenant(row) for row in await self._database.read(work)]
 
     async def delete(self, tenant_id: str) -> None:
-        """Remove a tenant that has nothing waiting; its opt-outs stay, and its history as long as any."""
+        """Remove a tenant that has nothing waiting, with all that it has: its keys first, itself last."""
 
-        def work() -> Step[None]:
-            if not (yield queries.lock_tenant(tenant_id=tenant_id)):
-                raise unknown_tenant(tenant_id)
-            if (yield queries.waits_for_tenant(tenant_id=tenant_id)):
-                raise TenantBusy(
-                    f"Tenant {printable(tenant_id)} has messages waiting; cancel them or let them go first."
-                )
+        def check() -> Step[None]:
+            yield from _require_idle(tenant_id)
+
+        def work() -> Step[bool]:
+            yield from _require_idle(tenant_id)
+            if (yield from _erase_some(tenant_id)):
+                return True
             yield queries.delete_tenant(tenant_id=tenant_id)
+            return False
 
-        await self._database.write(work)
+        await self._database.write(check)
+        if self.revoke_keys is not None:
+            await self.revoke_keys(tenant_id)
+        while await self._database.write(work):
+            pass
         self._changed(tenant_id)
 
     async def _look(self, tenant_id: str) -> Tenant:
@@ -164,6 +178,28 @@ class Tenants:
         free = None if used_until is None else next_free(Cap.of(per_minute), used_until)
         waits = free is not None and free > self._clock.now()
         return Rate(per_minute=per_minute, waits_until=self._clock.shown(free) if free is not None and waits else None)
+
+
+def _require_idle(tenant_id: str) -> Step[None]:
+    """Hold a tenant that has nothing waiting."""
+    if not (yield queries.lock_tenant(tenant_id=tenant_id)):
+        raise unknown_tenant(tenant_id)
+    if (yield queries.waits_for_tenant(tenant_id=tenant_id)):
+        raise TenantBusy(f"Tenant {printable(tenant_id)} has messages waiting; cancel them or let them go first.")
+
+
+def _erase_some(tenant_id: str) -> Step[bool]:
+    """Erase a bounded part of what a tenant has; answers whether there may be more."""
+    limit = _ERASED_AT_ONCE
+    ended = [message_id for (message_id,) in (yield _erasing.ended_of_tenant(tenant_id=tenant_id, limit=limit))]
+    if ended:
+        gone = [message_id for (message_id,) in (yield queries.prune_history(message_ids=ended))]
+        yield queries.prune_attempts(message_ids=gone)
+        yield queries.prune_events(message_ids=gone)
+        yield queries.remove_copies(message_ids=gone)
+    keys = yield _erasing.erase_idempotency_keys(tenant_id=tenant_id, limit=limit)
+    opt_outs = yield _erasing.erase_opt_outs(tenant_id=tenant_id, limit=limit)
+    return limit in (len(ended), len(keys), len(opt_outs))
 
 
 def check_tenant_id(tenant_id: str) -> None:

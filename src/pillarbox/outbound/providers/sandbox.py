@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pillarbox.errors import InvalidInput
 from pillarbox.outbound.model import CHANNELS, Channel
-from pillarbox.outbound.provider import Account, Outgoing, Verdict
+from pillarbox.outbound.provider import Account, Begin, Outgoing, Verdict
 from pillarbox.telemetry.redact import HIDDEN
 
 Trouble = Literal["fail", "throttle", "hang", "unknown", "flaky"]
@@ -71,8 +71,9 @@ class Sandbox:
         self._bytes_kept = 0
         self._arranged: deque[Trouble] = deque()
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
         """Behave as was arranged, or else as the recipient says."""
+        await begin()
         verdict, hangs = self._decide(message)
         self._keep(Sent(_presentable(message), verdict))
         if hangs:

@@ -16,7 +16,7 @@ from pillarbox.outbound.mail_replies import queue_id, refusal
 from pillarbox.outbound.mime import Mail, build_mail
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.names import Lookup, look_up
-from pillarbox.outbound.provider import Account, Outgoing, Verdict
+from pillarbox.outbound.provider import Account, Begin, Outgoing, Verdict
 from pillarbox.posting import error_kind
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _DOT = re.compile(rb"^\.", re.MULTILINE)
 class _Flight:
     """How far a message has come."""
 
+    begin: Begin
     dotted: bool = False
     """From here on the server may have it."""
 
@@ -59,12 +60,12 @@ class Smtp:
         """Refuse a tenant's entry that no mail could be sent with."""
         _route(config, config.get("credentials", {}), trusted, prefix=f"{field}.")
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
         """Send once; the deadline, in seconds, covers connecting, signing in and the whole transaction.
 
         The option `trusted` holds the origins that the operator trusts; no tenant sets it.
         """
-        flight = _Flight()
+        flight = _Flight(begin)
         try:
             async with asyncio.timeout(deadline):
                 trusted = frozenset(account.options.get("trusted", ()))
@@ -128,7 +129,7 @@ class Smtp:
 def _route(options: Mapping[str, Any], secrets: Mapping[str, str], trusted: frozenset[str], prefix: str = "") -> Route:
     """Where an account's mail goes and how, or `InvalidInput` for an account that must not be used like that."""
     tls = options.get("tls", "starttls")
-    if tls not in _PORTS:
+    if not isinstance(tls, str) or tls not in _PORTS:
         raise InvalidInput(f"{prefix}tls", "must be starttls, implicit or none.")
     host, port = options.get("host"), options.get("port", _PORTS[tls])
     if not isinstance(host, str) or not host:
@@ -162,6 +163,7 @@ async def _transact(client: SMTP, mail: Mail, flight: _Flight) -> Verdict:
             return Verdict(judgement="rejected", error=error)
         options.append("SMTPUTF8")
     encoding = "utf-8" if mail.needs_utf8 else "ascii"
+    await flight.begin()
     await client.mail(mail.sender, options=options, encoding=encoding)
     refused = 0
     for at, recipient in enumerate(mail.recipients):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from pillarbox.errors import InvalidInput
+from pillarbox.outbound.destinations import check_url
 from pillarbox.outbound.judging import Meaning, read_id, read_object, refusal
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
@@ -55,6 +58,14 @@ class Twilio:
     optional_credentials: tuple[str, ...] = ()
     options: tuple[str, ...] = ("status_callback",)
     base_url = "https://api.twilio.com"
+
+    def check_options(self, field: str, config: Mapping[str, Any], trusted: frozenset[str]) -> None:
+        """Refuse a place for callbacks that Twilio could not reach; what the operator trusts is near us, not near it."""
+        if "status_callback" not in config:
+            return
+        if not isinstance(callback := config["status_callback"], str):
+            raise InvalidInput(f"{field}.status_callback", "must be the text of a URL.")
+        check_url(f"{field}.status_callback", callback, trusted=frozenset())
 
     def request(self, message: Outgoing, account: Account) -> Request:
         """One text as the form of the account's `Messages.json`; a sender `MG...` is a messaging service."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import hmac
+import re
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from hashlib import sha256
+from typing import Any
 
 from pillarbox.errors import InvalidInput
+from pillarbox.outbound.header_rules import check_webhook_headers
 from pillarbox.outbound.judging import Meaning, refusal
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
 
 _OURS = ("webhook-id", "webhook-timestamp", "webhook-signature")
+_SAYS_SOMETHING_ELSE = re.compile(r"content-.*|user-agent|accept.*|authorization|cookie|traceparent|tracestate")
+_LONGEST_HEADER_NAME = 100
 
 STATUSES = {
     401: Meaning("it wants other credentials"),
@@ -35,6 +41,20 @@ class Webhook:
     optional_credentials: tuple[str, ...] = ("signing_secret", "previous_signing_secret")
     options: tuple[str, ...] = ("signature_header",)
     base_url = ""
+
+    def check_options(self, field: str, config: Mapping[str, Any], trusted: frozenset[str]) -> None:
+        """Refuse a header for the plain signature that has another meaning."""
+        if "signature_header" not in config:
+            return
+        field, header = f"{field}.signature_header", config["signature_header"]
+        if not isinstance(header, str) or len(header) > _LONGEST_HEADER_NAME:
+            raise InvalidInput(field, f"must be the name of a header, of at most {_LONGEST_HEADER_NAME} characters.")
+        try:
+            check_webhook_headers({header: ""})
+        except InvalidInput as fault:
+            raise InvalidInput(field, fault.detail) from None
+        if _SAYS_SOMETHING_ELSE.fullmatch(header.lower()):
+            raise InvalidInput(field, "is a header that says something else.")
 
     def request(self, message: Outgoing, account: Account) -> Request:
         """The caller's method, headers and bytes, with the id and time of this attempt and the signatures over both."""
