@@ -1,7 +1,7 @@
 """A send begins soon after a look at who has opted out, however long it takes to get ready."""
 
 import asyncio
-import ssl
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -85,30 +85,21 @@ async def test_an_opt_out_during_a_slow_handshake_keeps_the_request_back(
     vouching = authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(vouching.file))
     context = vouching.server("127.0.0.1")
-    connected, acknowledged, hung_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    came: list[bytes] = []
-
-    async def talk(visit: Visit) -> None:
-        connected.set()
-        await acknowledged.wait()
-        try:
-            await visit.writer.start_tls(context)
-            came.append(await visit.reader.read(65536))
-        except (ssl.SSLError, ConnectionError) as error:
-            came.append(repr(error).encode())
-        hung_up.set()
-
-    async with sink(talk) as server:
-        origin = f"https://127.0.0.1:{server.port}"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        origin = f"https://127.0.0.1:{listening.getsockname()[1]}"
         async with node_trusting(database_url, origin, Smtp(), webhook={"provider": "webhook"}) as node:
             message_id = await node.send("acme", Webhook(url=f"{origin}/hook", body=1))
-            await connected.wait()
+            accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
             await node.opt_out("acme", f"{origin}/hook")
-            acknowledged.set()
-            await hung_up.wait()
+            reader = asyncio.StreamReader()
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(reader), accepted, ssl=context
+            )
+            assert await reader.read(65536) == b""
+            transport.close()
             assert await ended(node, message_id) == "canceled"
             assert (await node.get(message_id)).attempt_count == 0
-    assert came == [b""]
 
 
 @pytest.fixture

@@ -71,7 +71,13 @@ def _in_process(server: ProviderServer) -> Settings:
     outbound = {"timeout_seconds": 0.5, "backoff_base_seconds": 0.01, "max_attempts": 2}
     trusted = {"trusted_destinations": [server.origin]}
     names = {"sendgrid": base, "twilio": base}
-    return load_settings(environ={}, outbound={**outbound, **trusted}, providers=names, secrets={"key": SECRETS_KEY})
+    return load_settings(
+        environ={},
+        http={"public_url": "https://mail.acme.example.com"},
+        outbound={**outbound, **trusted},
+        providers=names,
+        secrets={"key": SECRETS_KEY},
+    )
 
 
 async def _until_ended(box: Pillarbox, ids: list[str]) -> list[OutboundMessage]:
@@ -102,7 +108,7 @@ async def test_a_provider_that_fails_with_all_it_knows_is_not_quoted(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("pillarbox.box._providers", with_clumsy)
+    monkeypatch.setattr("pillarbox.box.providers_of", with_clumsy)
     clumsy = {"provider": "clumsy", "from": "+15005550006", "credentials": {"api_key": "env:E2E_SENDGRID_KEY"}}
     mail = clumsy | {"from": "hello@acme.example.com"}
     with credentials(SECRETS), caplog.at_level(logging.DEBUG):

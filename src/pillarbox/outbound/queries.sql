@@ -11,11 +11,11 @@ SELECT tenant_id, name, providers, settings, rate_per_minute, rate_until, create
 FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit
 
 -- name: put_tenant
-INSERT INTO tenants (tenant_id, name, providers, settings, rate_per_minute, created_at, updated_at)
-VALUES (:tenant_id, :name, :providers, :settings, :rate_per_minute, :now, :now)
+INSERT INTO tenants (tenant_id, name, providers, settings, rate_per_minute, rate_until, created_at, updated_at)
+VALUES (:tenant_id, :name, :providers, :settings, :rate_per_minute, :rate_until, :now, :now)
 ON CONFLICT (tenant_id) DO UPDATE SET
     name = excluded.name, providers = excluded.providers, settings = excluded.settings,
-    rate_per_minute = excluded.rate_per_minute, updated_at = excluded.updated_at
+    rate_per_minute = excluded.rate_per_minute, rate_until = excluded.rate_until, updated_at = excluded.updated_at
 
 -- name: waits_for_tenant
 SELECT message_id FROM message_queue WHERE tenant_id = :tenant_id LIMIT 1

@@ -65,12 +65,14 @@ class Tenants:
 
         def work() -> Step[tuple[Row, bool]]:
             known = yield queries.lock_tenant(tenant_id=tenant_id)
+            before = (yield queries.tenant(tenant_id=tenant_id)) if known else []
             yield queries.put_tenant(
                 tenant_id=tenant_id,
                 name=new.name,
                 providers=json.dumps(new.providers, ensure_ascii=False),
                 settings=msgspec.json.encode(new.settings).decode(),
                 rate_per_minute=new.settings.rate_per_minute,
+                rate_until=self._carried_over(before[0][5], new.settings.rate_per_minute, now) if before else None,
                 now=now,
             )
             (row,) = yield queries.tenant(tenant_id=tenant_id)
@@ -83,6 +85,12 @@ class Tenants:
         row, is_new = await self._database.write(work)
         self._changed(tenant_id)
         return self._tenant(row), is_new
+
+    def _carried_over(self, used_until: Any, own_rate: int | None, now: datetime) -> datetime | None:
+        """What a tenant has sent counts under a new cap too, but it waits no longer than that cap would have it wait."""
+        until = instant_or_none(used_until)
+        per_minute = self._default_rate if own_rate is None else own_rate
+        return min(until, now + Cap.of(per_minute).interval) if until is not None and per_minute else until
 
     async def get(self, tenant_id: str) -> Tenant:
         def work() -> Step[list[Row]]:
