@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -58,7 +59,22 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter, tracing = InMemorySpanExporter(), TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr("opentelemetry.trace.get_tracer", tracing.get_tracer)
+    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: tracing)
     return exporter
+
+
+async def test_an_attempt_is_part_of_the_trace_in_which_its_message_was_sent(
+    sqlite_url: str, server: ProviderServer, spans: InMemorySpanExporter
+) -> None:
+    with credentials(SECRETS):
+        async with Pillarbox.open(sqlite_url, settings=_in_process(server)) as box:
+            await box.tenants.put(TENANT, NewTenant(providers=PROVIDERS))
+            with trace.get_tracer("test").start_as_current_span("checkout") as checkout:
+                ids = await _send_all(box, server.origin, ("taken",))
+            found = await _until_ended(box, ids)
+    attempts = [span for span in spans.get_finished_spans() if span.name.startswith("send ")]
+    assert len(attempts) == sum(message.attempt_count for message in found)
+    assert {span.context.trace_id for span in attempts} == {checkout.get_span_context().trace_id}
 
 
 async def _send_all(box: Pillarbox, origin: str, endings: tuple[str, ...]) -> list[str]:
