@@ -35,9 +35,14 @@ test: dev-setup ## Run every check and every test
 check: dev-setup ## Run the static checks: format, lint, types, import rules
 	@scripts/test.sh static
 
+.PHONY: torture
+torture: dev-setup ## Run the tests that take minutes: hostile input, long simulations, large queues
+	@scripts/servers.sh
+	@$(BIN)/pytest -q -n auto -m long
+
 .PHONY: unit
 unit: dev-setup ## Run the fast tests
-	@$(BIN)/pytest -q -n auto -m "not slow"
+	@$(BIN)/pytest -q -n auto -m "not slow and not long"
 
 .PHONY: format
 format: dev-setup ## Format the code and fix what can be fixed

@@ -18,4 +18,4 @@ step "types (the first run takes a minute)" .venv/bin/mypy
 step "import rules" .venv/bin/lint-imports --no-cache
 [ "$1" = all ] || exit 0
 step "servers" scripts/servers.sh
-step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n auto --durations=5
+step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n auto -m "not long" --durations=25

@@ -15,6 +15,8 @@ from pillarbox.cli.main import cli
 from tests.hostile.corpus.texts import ADDRESSES, CANARY, INSTANTS, TEXTS
 from tests.hostile.stand import Stand, open_stand
 
+pytestmark = pytest.mark.long
+
 SEED = 20260101
 # A thing of each kind that moves a terminal or turns its text.
 HOSTILE = f"\x1b]52;c;{CANARY}\x07\x1b[2J\x1b[31m \x9b5m\x9d0;x\x9c \x7f\x08\r \u2028\u2029 \u202e\u2066 [red]"

@@ -29,6 +29,8 @@ from tests.api.client import ADMIN_KEY
 from tests.hostile.stand import Stand, open_stand
 from tests.servers.daemon import SECONDS
 
+pytestmark = pytest.mark.long
+
 SEED = int(os.environ.get("PILLARBOX_TEST_HOSTILE_SEED", "20260101"))
 EXAMPLES = int(os.environ.get("PILLARBOX_TEST_HOSTILE_EXAMPLES", "10"))
 HOST = "testserver"

@@ -16,6 +16,8 @@ from tests.hostile.corpus.texts import CANARY
 from tests.hostile.hook_inputs import HookInput, hook_inputs
 from tests.servers.daemon import environment
 
+pytestmark = pytest.mark.long
+
 SEED = int(os.environ.get("PILLARBOX_TEST_HOSTILE_SEED", "20260101"))
 RECEIVERS = [sys.executable, "-m", "tests.hostile.forking_hooks"]
 ROOT = Path(__file__).parents[2]

@@ -17,6 +17,8 @@ from tests.hostile.examples import EXAMPLES
 from tests.hostile.inputs import Attack, chosen
 from tests.hostile.stand import SECRET, Stand, open_stand
 
+pytestmark = pytest.mark.long
+
 SEED = int(os.environ.get("PILLARBOX_TEST_HOSTILE_SEED", "20260101"))
 # 0.45 makes more than ten thousand; 4 makes all there are, about fifty thousand.
 SHARE = float(os.environ.get("PILLARBOX_TEST_HOSTILE_SHARE", "0.45"))

@@ -4,6 +4,7 @@ import asyncio
 import re
 
 import apsw
+import pytest
 
 from pillarbox.box import sqlite_path
 from tests.api.client import ADMIN_KEY
@@ -11,6 +12,8 @@ from tests.api.test_server import AUTH, served, talk
 from tests.hostile.corpus.texts import CANARY
 from tests.hostile.corpus.wire import wire_attacks
 from tests.hostile.stand import SECONDS_TO_ANSWER
+
+pytestmark = pytest.mark.long
 
 SEED = 20260101
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")

@@ -14,6 +14,8 @@ from pillarbox.storage import Step
 from pillarbox.storage.queries import parse_queries
 from tests.outbound.working_nodes import Recorder, two_nodes
 
+pytestmark = pytest.mark.long
+
 BACKLOG = 100_000
 SLOW = 0.5
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from pillarbox.inbound.strands import queries
-from pillarbox.storage import Statement
+from pillarbox.storage import Statement, load_queries
 from pillarbox.storage.migrate import migrations
 from tests.plans.looks import Filled, FilledPostgres, FilledSqlite, Look
 from tests.servers.postgres import Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+leases = load_queries("pillarbox.strands", strand="inbound_strand")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SESSIONS = 1000
@@ -114,9 +116,9 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
             "idx_inbound_strand_destination",
             queries.due_heads_of(served_by="any", destination="http://01", now=NOW, limit=AT_ONCE),
         ),
-        "overdue": ("idx_inbound_strand_lease", queries.overdue(now=NOW, limit=500)),
+        "overdue": ("idx_inbound_strand_lease", leases.overdue(now=NOW, limit=500)),
         "earliest_due": ("idx_inbound_strand_due", queries.earliest_due(served_by="any")),
-        "earliest_lease": ("idx_inbound_strand_lease", queries.earliest_lease()),
+        "earliest_lease": ("idx_inbound_strand_lease", leases.earliest_lease()),
         "duplicates": ("idx_inbound_queue_source_dedup", queries.duplicates(rows=sources)),
         "take_rows": (order, queries.take_rows(rows=[(*head, 6) for head in heads], now=NOW)),
         "rescue_rows": (order, queries.rescue_rows(rows=heads, now=NOW, deaths=3, later=NOW)),

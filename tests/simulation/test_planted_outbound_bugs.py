@@ -21,6 +21,8 @@ from tests.simulation.outbound_story import OutboundPlan, play_outbound
 from tests.simulation.process import Rates
 from tests.simulation.weather import Weather
 
+pytestmark = pytest.mark.long
+
 SEEDS = range(12)
 FEW = 4
 UNWANTED = [OutboundPlan(seed, Weather(rates=Rates(target=0.3)), contacts=2, opt_outs=5, messages=20) for seed in SEEDS]

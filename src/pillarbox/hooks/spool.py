@@ -112,9 +112,9 @@ def put_aside(folder: str, key: str, record: "dict[str, Any]") -> None:
     aside = path_of(folder, key) + ASIDE
     while True:
         make_folder(aside)
-        name = f"{_highest(aside) + 1:020d}-{os.getpid()}"
-        draft = os.path.join(aside, "." + name)
         try:
+            name = f"{_highest(aside) + 1:020d}-{os.getpid()}"
+            draft = os.path.join(aside, "." + name)
             write_file(draft, os.O_EXCL, line_of(record))
             os.rename(draft, os.path.join(aside, name))
             break
