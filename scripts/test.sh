@@ -18,4 +18,5 @@ step "types (the first run takes a minute)" .venv/bin/mypy
 step "import rules" .venv/bin/lint-imports --no-cache
 [ "$1" = all ] || exit 0
 step "servers" scripts/servers.sh
-step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n auto -m "not long" --durations=25
+# One worker more than there are processors: tests of real processes mostly wait.
+step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n "$(($(getconf _NPROCESSORS_ONLN) + 1))" -m "not long" --durations=25

@@ -29,6 +29,7 @@ from pillarbox.process import is_dead
 from pillarbox.sessions import Sessions
 from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics, logger
+from pillarbox.text import printable
 
 log = logger(__name__)
 
@@ -254,7 +255,10 @@ class Hooks:
             case Failed():
                 self._metrics.dead.inc()
                 log.error(
-                    "an event was closed with an error", id=row.id, session_id=row.session_id, cause=outcome.error
+                    "an event was closed with an error",
+                    id=row.id,
+                    session_id=row.session_id,
+                    cause=printable(outcome.error, 200),
                 )
             case Retry():
                 self._metrics.failed_attempts.inc()
@@ -263,7 +267,7 @@ class Hooks:
                     id=row.id,
                     session_id=row.session_id,
                     attempt=row.attempt_count,
-                    cause=outcome.error,
+                    cause=printable(outcome.error, 200),
                 )
 
     async def _prune(self) -> bool:

@@ -36,6 +36,7 @@ from pillarbox.process import is_dead
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics, logger
+from pillarbox.text import printable
 
 log = logger(__name__)
 
@@ -276,7 +277,7 @@ class Inbound:
                     id=parcel.id,
                     session_id=parcel.message.session_id,
                     attempt=parcel.attempt_count,
-                    cause=outcome.error,
+                    cause=printable(outcome.error, 200),
                 )
 
     async def bury(self) -> bool:
