@@ -13,7 +13,7 @@ SESSIONS = 10_000
 CONCURRENCY = 24
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_start_with_ten_thousand_waiting_sessions_is_bounded_in_concurrency_and_memory(
     database_url: str,
