@@ -1,6 +1,8 @@
 """Daemons that share agents' events, and that slow down, stop or die on the way."""
 
 import threading
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -47,29 +49,33 @@ def test_events_that_wait_longer_than_the_lease_behind_others_of_their_session_c
 def test_of_two_daemons_one_is_killed_and_only_what_it_had_in_flight_comes_again(database_url: str) -> None:
     kills = 5
     in_flight: set[int] = set()
+    gates = [threading.Event() for _ in range(kills)]
 
     def answer(event: Event) -> int:
-        threading.Event().wait(0.01)
+        turn, number = map(int, event.name.split("-"))
+        if number == 10:
+            gates[turn].wait(20)
         return 200
 
     with recording_events() as target:
         target.answer = answer
         settings = forwarding(target, deaths_before_longest_wait=1000)
-        daemons = [Daemon(database_url, "--node", f"n{n}", settings=settings).start() for n in range(2)]
+        daemons = {f"n{n}": Daemon(database_url, "--node", f"n{n}", settings=settings).start() for n in range(2)}
         try:
-            open_headless(daemons[0], *SESSIONS)
+            open_headless(daemons["n0"], *SESSIONS)
             for turn in range(kills):
-                names = [f"{turn}-{n}" for n in range(20)]
-                for name in names:
+                for number in range(20):
                     for session in SESSIONS:
-                        post_event(daemons[turn % 2], session, "user_prompt_submit", name)
-                victim = daemons[turn % 2]
-                in_flight |= _stopped_with(victim, database_url, f"n{turn % 2}")
+                        post_event(daemons[f"n{turn % 2}"], session, "user_prompt_submit", f"{turn}-{number}")
+                target.expect(partial(_any_is_called, f"{turn}-10"))
+                victim, held = _stopped_with_some_in_flight(daemons, database_url)
+                in_flight |= held
+                gates[turn].set()
                 victim.kill()
                 victim.start()
-            until_all_ended(daemons[0])
+            until_all_ended(daemons["n0"])
         finally:
-            for daemon in daemons:
+            for daemon in daemons.values():
                 daemon.kill()
     everything = [f"{turn}-{n}" for turn in range(kills) for n in range(20)]
     assert names_by_session(target.arrivals) == dict.fromkeys(SESSIONS, everything)
@@ -142,17 +148,21 @@ def test_sigterm_gives_back_what_was_not_begun_and_the_next_daemon_delivers_it_o
     assert came == [("0", 1), ("1", 1), ("2", 1), ("2", 2), *((name, 1) for name in NAMES[3:])]
 
 
-def _stopped_with(daemon: Daemon, database: str, node: str) -> set[int]:
-    """Stop a daemon in the middle of its deliveries: the ids of what it had in flight then."""
+def _any_is_called(name: str, events: Iterable[Event]) -> bool:
+    return any(event.name == name for event in events)
+
+
+def _stopped_with_some_in_flight(daemons: Mapping[str, Daemon], database: str) -> tuple[Daemon, set[int]]:
+    """The first daemon that, once stopped, has deliveries in flight, and the ids of those."""
     found = (
         "SELECT q.id FROM hook_outbox q JOIN hook_strand s ON s.session_id = q.session_id "
         "WHERE q.status = 'processing' AND s.lease_until IS NOT NULL AND s.holder LIKE :node"
     )
-    while True:
+    for node, daemon in daemons.items():
         daemon.pause()
         while Path(f"/proc/{daemon.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
             threading.Event().wait(0.001)
         if held := {number for (number,) in query(database, found, {"node": f"{node}/%"})}:
-            return held
+            return daemon, held
         daemon.resume()
-        threading.Event().wait(0.001)
+    raise AssertionError("no daemon has anything in flight")
