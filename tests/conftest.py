@@ -12,13 +12,21 @@ from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, shar
 from tests.servers.rabbitmq import RabbitServer, shared_rabbitmq
 
 SCRATCH = "PILLARBOX_TEST_SCRATCH"
+MEMORY_WANTED = 8 * 2**30
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        scratch = tempfile.mkdtemp(prefix="pillarbox-tests-")
+        scratch = tempfile.mkdtemp(prefix="pillarbox-tests-", dir=_roomy_memory())
         Path(scratch).chmod(0o755)
         os.environ[SCRATCH] = scratch
+
+
+def _roomy_memory() -> str | None:
+    """A file system in memory, where there is a large one: hundreds of databases are made and dropped."""
+    memory = Path("/dev", "shm")
+    roomy = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > MEMORY_WANTED
+    return str(memory) if roomy else None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

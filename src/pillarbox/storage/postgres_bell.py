@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 import psycopg
@@ -26,6 +28,8 @@ class PostgresBell:
         self._wanted = threading.Event()
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
+        # Closing one end wakes the thread that waits for the other and for notifications.
+        self._waker, self.woken = socket.socketpair()
         # The backend that rings for us: what we say ourselves is no news.
         self.ringer = 0
         self._ringing = False
@@ -42,9 +46,11 @@ class PostgresBell:
     def close(self) -> None:
         self._closed.set()
         self._wanted.set()
+        self._waker.close()
         for thread in self._threads:
             # A server that has stopped answering may keep one for ever; it is a daemon and may stay behind.
             thread.join(_LONGEST_JOIN)
+        self.woken.close()
 
     def _start(self, target: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=target, args=args, name="pillarbox-bell", daemon=True)
@@ -111,10 +117,13 @@ class _Reconnecting:
         """Wait for notifications; false when the connection is gone."""
         assert self._connection is not None
         try:
-            while not self._bell.closed:
-                rings = self._connection.notifies(timeout=0.2, stop_after=1)
-                if any(ring.pid != self._bell.ringer for ring in rings):
-                    return True
+            with DefaultSelector() as waiting:
+                waiting.register(self._bell.woken, EVENT_READ)
+                waiting.register(self._connection.fileno(), EVENT_READ)
+                while not self._bell.closed:
+                    waiting.select()
+                    if any(ring.pid != self._bell.ringer for ring in self._connection.notifies(timeout=0)):
+                        return True
         except psycopg.Error:
             self._forget()
         return False
