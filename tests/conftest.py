@@ -20,6 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
         scratch = tempfile.mkdtemp(prefix="pillarbox-tests-", dir=_roomy_memory())
         Path(scratch).chmod(0o755)
         os.environ[SCRATCH] = scratch
+        config.option.basetemp = config.option.basetemp or str(Path(scratch, "tests"))
 
 
 def _roomy_memory() -> str | None:
