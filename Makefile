@@ -27,6 +27,9 @@ dev-setup: .venv/dev.stamp ## Install what the checks and tests need
 .venv/bench.stamp: requirements/bench.txt .venv/dev.stamp
 	@scripts/setup.sh bench
 
+.venv/peers.stamp: requirements/peers.txt requirements/peers-arq.txt scripts/peers.sh .venv/bench.stamp
+	@scripts/peers.sh
+
 .PHONY: test
 test: dev-setup ## Run every check and every test
 	@scripts/test.sh all
@@ -36,13 +39,36 @@ check: dev-setup ## Run the static checks: format, lint, types, import rules
 	@scripts/test.sh static
 
 .PHONY: torture
-torture: dev-setup ## Run the tests that take minutes: hostile input, long simulations, large queues
+torture: dev-setup ## Run what takes an hour: long tests, tens of thousands of simulations, real processes under trouble
 	@scripts/servers.sh
 	@$(BIN)/pytest -q -n auto -m long
+	@$(BIN)/python -m tests.simulation --seeds 10000 --jobs "$$(getconf _NPROCESSORS_ONLN)"
+	@$(BIN)/python -m torture --minutes 10
+	@$(BIN)/python -m torture --minutes 10 --database postgres
+
+.PHONY: mutants
+mutants: dev-setup ## Plant bugs in a copy of our code and see that the tests find each
+	@$(BIN)/python -m mutants --result docs/results/mutants.json
+
+.PHONY: mutmut
+mutmut: dev-setup ## Have a program change the engine and the pure files by the hundred, and count what the tests notice
+	@$(BIN)/python -m mutants.machine_made --result docs/results/mutmut.json
+
+.PHONY: pictures
+pictures: dev-setup ## Take the documentation's screenshots anew
+	@scripts/servers.sh
+	@mkdir -p docs/pictures
+	@PILLARBOX_TEST_PICTURES=docs/pictures $(BIN)/pytest -q tests/browser/test_pictures.py
 
 .PHONY: unit
 unit: dev-setup ## Run the fast tests
 	@$(BIN)/pytest -q -n auto -m "not slow and not long"
+
+.PHONY: docs
+docs: dev-setup ## Build the documentation as a site in build/site, to be read without a network
+	@$(BIN)/python scripts/reference.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 .PHONY: format
 format: dev-setup ## Format the code and fix what can be fixed
@@ -50,8 +76,8 @@ format: dev-setup ## Format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 
 .PHONY: bench
-bench: .venv/bench.stamp ## Measure throughput and latency on this machine
-	@$(BIN)/python -m bench
+bench: .venv/peers.stamp ## Measure us beside other queues on this machine (QUICK=1 for a first impression)
+	@$(BIN)/python -m bench $(if $(QUICK),--quick)
 
 .PHONY: lock
 lock: dev-setup ## Pin the newest allowed versions in requirements/

@@ -1,25 +1,31 @@
-"""`make bench`: everything, or `python -m bench inbound --quick`."""
+"""`make bench`: one table of us and the others; or `python -m bench growth`, `soak`, or one pipe, as in `inbound --quick`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
-from bench import hooks, inbound, inbox, outbound
+from bench import growth, hooks, inbound, inbox, outbound, show, soak, table
+from bench.disk import IN_MEMORY, file_system_of
+from bench.environment import circumstances
 from bench.report import Report
 from bench.servers import STORES, databases
+
+SEED = 20261115
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What measures, and on which stores."""
+    """What measures one pipe, and on which stores."""
 
     run: Callable[..., Coroutine[None, None, None]]
     stores: tuple[str, ...]
@@ -31,31 +37,80 @@ SUITES = {
     "inbox": Suite(inbox.run, STORES),
     "outbound": Suite(outbound.run, ("sqlite", "postgres")),
 }
+WHOLE = ("table", "growth", "soak")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("suite", nargs="*", help=f"one of {', '.join(SUITES)}; all when left out")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work, for a first impression")
-    parser.add_argument("--only", choices=STORES, help="one database alone")
+    parser.add_argument("what", nargs="*", help=f"{', '.join(WHOLE)}, or {', '.join(SUITES)}; the table when left out")
+    parser.add_argument("--quick", action="store_true", help="a first impression in a fraction of the time")
+    parser.add_argument("--only", help="one database alone; of the table, the rows whose name has this in it")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long a soak goes on")
     parser.add_argument("--out", type=Path, help="also write the figures as JSON")
+    parser.add_argument("--folder", type=Path, help="where to work; must be on a disk")
     options = parser.parse_args()
-    if unknown := set(options.suite) - set(SUITES):
-        parser.error(f"unknown suite: {', '.join(sorted(unknown))}")
-    suites = {name: SUITES[name] for name in options.suite or SUITES}
+    work = options.folder or Path(tempfile.gettempdir())
+    if (kind := file_system_of(work)) in IN_MEMORY:
+        parser.error(f"{work} is a {kind}, in memory, where fsync costs nothing; give a --folder on a disk")
+    what = options.what or ["table"]
+    if unknown := set(what) - {*SUITES, *WHOLE}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory(prefix="pillarbox-bench-", dir=work) as folder:
+        for name in what:
+            if name in WHOLE:
+                save(whole(name, options, Path(folder)), options.out)
+        if suites := {name: SUITES[name] for name in what if name in SUITES}:
+            report = pipes(suites, options, Path(folder))
+            if options.out:
+                report.write(options.out)
+
+
+def whole(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Measure, show, and answer what a result file holds."""
+    document = circumstances(SEED, folder) | {"command": f"python -m bench {name}{' --quick' * options.quick}"}
+    if options.only:
+        document["command"] += f" --only {options.only}"
+    match name:
+        case "table":
+            size = table.QUICK if options.quick else table.FULL
+            document["rows"] = []
+            for row in table.measure_all(folder, size, only=options.only):
+                document["rows"].append(row)
+                save(document, options.out)
+            show.show(document)
+        case "growth":
+            document["curves"] = []
+            for curve in growth.measure_all(folder, quick=options.quick, only=options.only):
+                document["curves"].append(curve)
+                save(document, options.out)
+            show.show_growth(document)
+        case "soak":
+            document["command"] += f" --minutes {options.minutes:g}"
+            document |= soak.measure(folder, minutes=options.minutes)
+            show.show_soak(document)
+    return document
+
+
+def save(document: dict[str, Any], out: Path | None) -> None:
+    """Write a result file; of a long run as far as it has come."""
+    if out:
+        out.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def pipes(suites: dict[str, Suite], options: argparse.Namespace, folder: Path) -> Report:
+    """One pipe or several in more detail, each beside its own peers."""
     wanted = {store for suite in suites.values() for store in suite.stores if options.only in (None, store)}
     report = Report()
-    with tempfile.TemporaryDirectory(prefix="pillarbox-bench-") as folder:
-        for database in databases(Path(folder), wanted):
-            for name, suite in suites.items():
-                if database.name in suite.stores:
-                    print(f"{name} on {database.name} ...", file=sys.stderr, flush=True)
-                    # The loop that our own processes run on.
-                    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                        runner.run(suite.run(database, report, scale=0.1 if options.quick else 1.0))
+    for database in databases(folder, wanted):
+        for name, suite in suites.items():
+            if database.name in suite.stores:
+                print(f"{name} on {database.name} ...", file=sys.stderr, flush=True)
+                # The loop that our own processes run on.
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(suite.run(database, report, scale=0.1 if options.quick else 1.0))
     report.show()
-    if options.out:
-        report.write(options.out)
+    return report
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,7 @@ from pillarbox.outbound.messages import Webhook as ToWebhook
 from pillarbox.outbound.model import Channel, NewTenant
 from pillarbox.outbound.pipe import Outbound
 from pillarbox.outbound.policy import OutboundPolicy, ProviderPolicy
-from pillarbox.outbound.provider import Account, Outgoing, Response, Verdict
+from pillarbox.outbound.provider import Account, Begin, Outgoing, Response, Verdict
 from pillarbox.outbound.providers import providers
 from pillarbox.outbound.providers.webhook import Webhook
 from pillarbox.process import holder
@@ -72,7 +72,8 @@ class Nothing:
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
 
-    async def send(self, message: Outgoing, account: Account, *, deadline: float) -> Verdict:
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
+        await begin()
         self._counter.count()
         return Verdict(judgement="accepted", status_code=200, provider_msg_id="x")
 

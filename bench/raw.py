@@ -34,6 +34,9 @@ class RawSqlite:
         for key in _KEYS:
             self._connection.execute(key)
 
+    def close(self) -> None:
+        self._connection.close()
+
     def insert(self, batch: list[tuple[object, ...]]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany(f"INSERT INTO raw ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", batch)
@@ -60,6 +63,9 @@ class RawPostgres:
         self._connection.execute("CREATE INDEX ON raw (id) WHERE status = 'pending'")
         for key in _KEYS:
             self._connection.execute(key.encode())
+
+    def close(self) -> None:
+        self._connection.close()
 
     def insert(self, batch: list[tuple[object, ...]]) -> None:
         columns = [list(column) for column in zip(*batch, strict=True)]

@@ -8,6 +8,8 @@ compile() {
         --no-header --no-annotate --no-emit-index-url "$@"
 }
 
-compile pyproject.toml --output-file requirements/run.txt
-compile pyproject.toml --constraint requirements/run.txt --all-extras --group dev --output-file requirements/dev.txt
+compile pyproject.toml --extra discord --extra mongo --extra otel --extra rabbitmq --extra redis --group dev --output-file requirements/dev.txt
+compile pyproject.toml --constraint requirements/dev.txt --output-file requirements/run.txt
 compile --constraint requirements/dev.txt --group bench --output-file requirements/bench.txt
+compile --group peers --output-file requirements/peers.txt
+compile --group peers-arq --output-file requirements/peers-arq.txt

@@ -9,6 +9,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pillarbox import errors
 from pillarbox.api.openapi import describe
 from pillarbox.api.problems import problem_of
 from pillarbox.api.routes import ENDPOINTS
+from pillarbox.audit import Audit, OperatorAction
 from pillarbox.box import Finding, Pillarbox
 from pillarbox.cli.failures import code_of
 from pillarbox.cli.main import cli
@@ -32,6 +34,13 @@ from pillarbox.inbox import Inbox
 from pillarbox.inbox.model import Begun, InboxStatus, LeaseAnswer, Sighting
 from pillarbox.keys import Keys
 from pillarbox.keys.model import Key, NewKey
+from pillarbox.operators.attention import Attention, AttentionItem
+from pillarbox.operators.embeds import Embedded, EmbedLink, Embeds
+from pillarbox.operators.log import Log
+from pillarbox.operators.model import Count, LogItem, Stretch
+from pillarbox.operators.nodes import Node, Nodes
+from pillarbox.operators.operations import Operation, Operations
+from pillarbox.operators.sandbox import Control, SandboxControls
 from pillarbox.outbound.messages import Email, Push, Sms, Webhook
 from pillarbox.outbound.model import (
     Attempt,
@@ -61,7 +70,10 @@ _NEVER_ASKED = {
 }
 """Errors that are no answer to a request or a command, and what becomes of them."""
 DOORS: Mapping[str, tuple[type, str]] = {
-    "Pillarbox": (Pillarbox, "open run stop migrate require_schema rehearse checkup advise prune inbox_status"),
+    "Pillarbox": (
+        Pillarbox,
+        "open run stop migrate require_schema rehearse checkup advise prune inbox_status attention",
+    ),
     "box.sessions": (Sessions, "open get list change close find_by_channel"),
     "box.inbound": (Inbound, "enqueue target get list queue status retry expire"),
     "box.hooks": (Hooks, "on post follow get list status spooled agent_state retry"),
@@ -72,6 +84,12 @@ DOORS: Mapping[str, tuple[type, str]] = {
     "box.tenants": (Tenants, "set get list delete"),
     "box.inbox": (Inbox, "once idempotent is_processed mark_processed try_begin extend release look"),
     "box.keys": (Keys, "create list revoke"),
+    "box.log": (Log, "page messages count follow"),
+    "box.operations": (Operations, "preview start get list stop finish"),
+    "box.audit": (Audit, "list"),
+    "box.nodes": (Nodes, "list"),
+    "box.sandbox": (SandboxControls, "arrange list clear mailbox"),
+    "box.embeds": (Embeds, "make open revoke"),
 }
 """What programs use, by the name they use it by."""
 _PLAIN = {
@@ -87,6 +105,7 @@ _ANSWERS: Sequence[type] = (
     *(Stored, HookEvent, HookRecord, HooksStatus, Spooled, AgentState),
     *(MessageItem, OutboundMessage, Attempt, Event, OutboundStatus, Filter, NewAttachment, OptOut),
     *(Tenant, TenantSettings, Begun, LeaseAnswer, Sighting, InboxStatus, Key, NewKey, Finding),
+    *(LogItem, Stretch, Count, Operation, OperatorAction, Node, Control, EmbedLink, Embedded, Attention, AttentionItem),
 )
 _BLOCK = re.compile(r"(?<=<!-- generated: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
@@ -186,6 +205,12 @@ def answers() -> str:
     return _table(["type", "module", "meaning", "fields"], rows)
 
 
+def schema() -> str:
+    """Every table, as the migrations make it."""
+    text: str = import_module(f"{__package__}.schema" if __package__ else "schema").described()
+    return text
+
+
 WRITERS: Mapping[str, Callable[[], str]] = {
     "settings": settings,
     "commands": commands,
@@ -195,6 +220,7 @@ WRITERS: Mapping[str, Callable[[], str]] = {
     "doors": doors,
     "messages": messages,
     "answers": answers,
+    "schema": schema,
 }
 
 

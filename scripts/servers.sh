@@ -30,3 +30,6 @@ need() {
 need tmux tmux
 need pgbouncer pgbouncer
 need rabbitmq-server rabbitmq-server
+need chromium chromium
+need strace strace
+need promtool prometheus

@@ -8,7 +8,7 @@ from typing import Never
 
 import pytest
 
-from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, shared_postgres
+from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, migrated_template, shared_postgres
 from tests.servers.rabbitmq import RabbitServer, shared_rabbitmq
 
 SCRATCH = "PILLARBOX_TEST_SCRATCH"
@@ -54,10 +54,18 @@ def postgres(scratch: Path) -> Postgres:
         skip_or_fail(missing)
 
 
+@pytest.fixture(scope="session")
+def postgres_template(postgres: Postgres, scratch: Path) -> str:
+    return migrated_template(postgres, scratch)
+
+
 @pytest.fixture
-def postgres_url(postgres: Postgres) -> Iterator[str]:
+def postgres_url(postgres: Postgres, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database with our schema and nothing in it; without a schema for tests marked `empty_database`."""
     name = f"pillarbox_{uuid.uuid4().hex}"
-    yield postgres.create_database(name)
+    empty = request.node.get_closest_marker("empty_database")
+    template = "template0" if empty else request.getfixturevalue("postgres_template")
+    yield postgres.create_database(name, template=template)
     postgres.drop_database(name)
 
 

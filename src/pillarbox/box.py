@@ -11,8 +11,10 @@ from datetime import timedelta
 from importlib import import_module
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
 
+from pillarbox import __version__
+from pillarbox.audit import Act
+from pillarbox.chats import wire_chats
 from pillarbox.engine import Chore, Drain, Janitor
 from pillarbox.errors import InvalidInput, SettingsError, Unavailable
 from pillarbox.hooks.pipe import Hooks
@@ -20,8 +22,11 @@ from pillarbox.hooks.spool import default_spool_dir
 from pillarbox.inbound import Inbound
 from pillarbox.inbox import Inbox, InboxStatus, SqlInbox
 from pillarbox.keys import Keys
+from pillarbox.opening import open_database, sqlite_path
+from pillarbox.operators.attention import Attention
+from pillarbox.operators.desk import Desk
 from pillarbox.outbound.pipe import Outbound
-from pillarbox.policies import hooks_policy, inbound_policy, outbound_policy, providers_of, wire_adapters
+from pillarbox.policies import hooks_policy, inbound_policy, outbound_policy, providers_of, wire_adapters, wire_typing
 from pillarbox.process import holder
 from pillarbox.secrets import Sealer, open_sealer
 from pillarbox.sessions import Sessions
@@ -32,10 +37,11 @@ from pillarbox.storage.checkup import Finding, checkup, network_share_of, requir
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
 from pillarbox.storage.restore import Plan, plan_restore, restore
+from pillarbox.storage.scratch import scratch_file, scratch_schema
 from pillarbox.telemetry import Metrics, brief, logger
 
 __all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "Plan", "back_up", "open_database"]
-__all__ += ["plan_restore", "restore", "sqlite_path"]
+__all__ += ["plan_restore", "restore", "scratch_file", "scratch_schema", "sqlite_path"]
 
 log = logger(__name__)
 
@@ -61,45 +67,25 @@ class Pillarbox:
         self.node = node
         self.metrics = Metrics(settings.metrics.prefix)
         random = Random()  # noqa: S311 - spreads retries, guards nothing
-        self.keys = Keys(database)
-        self.sessions = Sessions(database)
-        self.inbound = Inbound(
-            database,
-            sessions=self.sessions,
-            policy=inbound_policy(settings),
-            node=node,
-            holder=holder(node),
-            metrics=self.metrics,
-            random=random,
-        )
-        self.adapters = wire_adapters(settings, self.inbound, self.sessions, random)
-        self.hooks = Hooks(
-            database,
-            sessions=self.sessions,
-            policy=hooks_policy(settings, spool_dir),
-            holder=holder(node),
-            metrics=self.metrics,
-            random=random,
-            confirm=self.inbound.confirming,
-        )
-        self.outbound = self._open_outbound(sealer, random)
-        self.tenants = self.outbound.tenants
-        self.tenants.revoke_keys = self.keys.revoke_tenant
-        self._inbox_store = SqlInbox(database, retention=timedelta(days=settings.inbox.retention_days))
-        self.inbox = Inbox(
-            self._inbox_store, lease=settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
-        )
+        sealer = sealer or open_sealer(settings.secrets.key, sqlite_file=None)
+        self._take_in(spool_dir, random)
+        self._send_out(sealer, random)
+        self._join_chats(spool_dir)
+        self._set_up_desk(sealer)
         self._janitor = Janitor(
             [
                 *self.inbound.chores(),
                 *self.hooks.chores(),
                 *self.outbound.chores(),
+                *self._desk.chores(),
+                *self._chats.chores(),
                 Chore("inbox.cleanup", settings.inbox.cleanup_seconds, self._clean_inbox),
                 Chore("database.tend", _TEND_EVERY, self._tend),
             ],
             random=random,
         )
         database.watch(self._heard)
+        self.metrics.works.watch_database(lambda: database.waiting)
 
     @classmethod
     @asynccontextmanager
@@ -129,6 +115,9 @@ class Pillarbox:
             try:
                 yield box
             finally:
+                await box.typing.close()
+                await box._desk.close()
+                await box._chats.close()
                 await box.outbound.close()
                 await box.hooks.close()
                 await box.inbound.close()
@@ -140,7 +129,8 @@ class Pillarbox:
         # The HTTP client takes long to import; the first delivery must not pay for that out of its own time.
         await asyncio.to_thread(import_module, "aiohttp")
         await self._pick_up_spooled()
-        aside = [asyncio.create_task(self._janitor.run()), asyncio.create_task(self.adapters.run())]
+        chores = (self._janitor.run(), self.adapters.run(), self.nodes.run(), self._chats.run(), self.metrics.watch())
+        aside = [asyncio.create_task(chore) for chore in chores]
         grace = self.settings.shutdown.grace_seconds
         drains = [asyncio.create_task(drain.run(grace=grace)) for drain in self._drains]
         try:
@@ -191,20 +181,100 @@ class Pillarbox:
         events, more_events = await self.hooks.prune()
         sent, more_sent = await self.outbound.prune()
         keys = await self._forget_keys()
-        more = messages.more or more_events or more_sent or keys == _CLEAN_AT_ONCE
-        return messages.deleted + events + sent + keys, more
+        actions, more_actions = await self._desk.prune()
+        more_words = await self.conversations.prune()
+        more = messages.more or more_events or more_sent or more_actions or more_words or keys == _CLEAN_AT_ONCE
+        if not more:
+            await self.audit.note(Act("prune", "database", "all"))
+        return messages.deleted + events + sent + keys + actions, more
+
+    async def attention(self) -> Attention:
+        """What needs an operator now, each with its age, its reason and what to do."""
+        return await self._desk.attention.look()
 
     async def inbox_status(self) -> InboxStatus:
         """How many keys the inbox knows."""
         return await self._inbox_store.status()
 
-    def _open_outbound(self, sealer: Sealer | None, random: Random) -> Outbound:
+    def _take_in(self, spool_dir: str | None, random: Random) -> None:
+        database, settings, node = self.database, self.settings, self.node
+        self.keys = Keys(database)
+        self.sessions = Sessions(database)
+        self.inbound = Inbound(
+            database,
+            sessions=self.sessions,
+            policy=inbound_policy(settings),
+            node=node,
+            holder=holder(node),
+            metrics=self.metrics,
+            random=random,
+        )
+        self.adapters = wire_adapters(
+            settings, self.inbound, self.sessions, database=database, node=node, random=random
+        )
+        self.hooks = Hooks(
+            database,
+            sessions=self.sessions,
+            policy=hooks_policy(settings, spool_dir),
+            holder=holder(node),
+            metrics=self.metrics,
+            random=random,
+            confirm=self.inbound.confirming,
+        )
+        self.typing = wire_typing(
+            settings, self.adapters, self.inbound, self.hooks, sessions=self.sessions, database=database
+        )
+
+    def _send_out(self, sealer: Sealer, random: Random) -> None:
+        self.outbound = self._open_outbound(sealer, random)
+        self.tenants = self.outbound.tenants
+        self.tenants.revoke_keys = self.keys.revoke_tenant
+        self._inbox_store = SqlInbox(self.database, retention=timedelta(days=self.settings.inbox.retention_days))
+        self.inbox = Inbox(
+            self._inbox_store, lease=self.settings.inbox.lease_seconds, answered=self.metrics.inbox.count_answer
+        )
+
+    def _join_chats(self, spool_dir: str | None) -> None:
+        self._chats = wire_chats(
+            self.settings,
+            self.database,
+            adapters=self.adapters,
+            inbound=self.inbound,
+            hooks=self.hooks,
+            outbound=self.outbound,
+            sessions=self.sessions,
+            node=self.node,
+            spool_dir=spool_dir,
+        )
+        self.conversations, self.media, self.commands = self._chats.parts
+        self.conversations.after_reply.append(self.typing.replied)
+
+    def _set_up_desk(self, sealer: Sealer) -> None:
+        database, settings, node = self.database, self.settings, self.node
+        desk = self._desk = Desk(
+            database,
+            outbound=self.outbound,
+            inbound=self.inbound,
+            hooks=self.hooks,
+            sealer=sealer,
+            node=node,
+            holder=holder(node),
+            version=__version__,
+            public_url=settings.http.public_url,
+            retention=timedelta(days=settings.audit.retention_days),
+            totals=self.metrics.totals,
+            concurrency=settings.inbound.concurrency + settings.hooks.concurrency + settings.outbound.concurrency,
+        )
+        self.audit, self.log, self.operations, self.nodes = desk.audit, desk.log, desk.operations, desk.nodes
+        self.sandbox, self.embeds = desk.sandbox, desk.embeds
+
+    def _open_outbound(self, sealer: Sealer, random: Random) -> Outbound:
         settings = self.settings
         outbound = Outbound(
             self.database,
             policy=outbound_policy(settings),
             providers=providers_of(settings),
-            sealer=sealer or open_sealer(settings.secrets.key, sqlite_file=None),
+            sealer=sealer,
             holder=holder(self.node),
             metrics=self.metrics,
             random=random,
@@ -225,6 +295,7 @@ class Pillarbox:
         self.inbound.heard()
         self.hooks.heard()
         self.outbound.heard()
+        self._desk.heard()
 
     async def _pick_up_spooled(self) -> None:
         """What was spooled comes before what is claimed; if that fails now, its chore tries again."""
@@ -250,7 +321,9 @@ class Pillarbox:
         spool = await self.hooks.spooled()
         if spool.broken:
             return Finding(
-                "hook spool", False, f"{spool.broken} files ending in .broken hold events that cannot be read."
+                "hook spool",
+                False,
+                f"{spool.broken} files ending in .broken cannot be read; look into them, then delete them.",
             )
         if spool.files:
             age = f"{spool.oldest_age_seconds or 0:.0f} s"
@@ -272,40 +345,3 @@ class Pillarbox:
     async def _tend(self) -> bool:
         await self.database.tend()
         return False
-
-
-async def open_database(url: str, settings: Settings) -> Database:
-    """The database behind a URL: `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://...`."""
-    scheme = urlsplit(url).scheme
-    numbers = settings.database
-    if (path := sqlite_path(url)) is not None:
-        from pillarbox.storage.sqlite import SqliteDatabase
-
-        return await asyncio.to_thread(
-            SqliteDatabase,
-            path,
-            busy_timeout=numbers.busy_timeout_seconds,
-            reserve_bytes=numbers.reserve_bytes,
-        )
-    if scheme in ("postgresql", "postgres", "cockroachdb"):
-        from pillarbox.storage.postgres import PostgresDatabase
-
-        return await asyncio.to_thread(
-            PostgresDatabase,
-            url,
-            pool_size=numbers.pool_size,
-            busy_timeout=numbers.busy_timeout_seconds,
-            statement_timeout=numbers.statement_timeout_seconds,
-            allow_unsafe=numbers.allow_unsafe,
-        )
-    raise InvalidInput("database", "must be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://...")
-
-
-def sqlite_path(url: str) -> str | None:
-    """The file behind an SQLite URL, or None when it is another database's."""
-    if urlsplit(url).scheme != "sqlite":
-        return None
-    path = url.removeprefix("sqlite://").removeprefix("/")
-    if not path:
-        raise InvalidInput("database", "names no file; write sqlite:///file.db or sqlite:////absolute/file.db.")
-    return path

@@ -52,9 +52,10 @@ class OffsetClock:
         self._guard = threading.Lock()
 
     def now(self) -> datetime:
-        present = EPOCH + timedelta(seconds=self._counter() + self._offset)
+        present = datetime.fromtimestamp(self._counter() + self._offset, UTC)
         with self._guard:
-            self._latest = max(self._latest, present)
+            if present > self._latest:
+                self._latest = present
             return self._latest
 
     def monotonic(self) -> float:

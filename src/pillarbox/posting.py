@@ -33,6 +33,7 @@ class Reply:
     def __init__(self, response: ClientResponse) -> None:
         self._response = response
         self.status = response.status
+        self.retry_after = response.headers.get("Retry-After")
 
     async def read(self) -> bytes:
         """Read the first part of the body."""

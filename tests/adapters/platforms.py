@@ -159,7 +159,8 @@ TELEGRAM = Platform(
     "telegram",
     "/adapters/telegram",
     "telegram",
-    {"bot_token": BOT_TOKEN, "secret_token": SECRET_TOKEN, "poll": False},
+    # Nobody is there to be shown anything.
+    {"bot_token": BOT_TOKEN, "secret_token": SECRET_TOKEN, "poll": False, "base_url": "http://127.0.0.1:9"},
     SECRET_TOKEN,
     "secret_token",
     telegram_body,

@@ -118,6 +118,7 @@ def test_a_key_is_shown_once_and_works_until_it_is_revoked(daemon: Daemon, run: 
     assert run("keys", "create", "--tenant", "No Such").exit_code == 2
 
 
+@pytest.mark.empty_database
 def test_migrate_says_what_it_applied_and_then_nothing(run: Run, ask: Ask) -> None:
     assert run("migrate").stdout.startswith("applied 0001_")
     assert run("migrate").stdout == "The schema is up to date.\n"

@@ -10,16 +10,28 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
+from pillarbox.outbound.model import CHANNELS
+from pillarbox.sync import Pillarbox
 from tests.servers.daemon import Daemon, environment
 
 READY = r"^(?P<url>http://127\.0\.0\.1:\d+)/login\?token=\S+$"
 
 
-@pytest.fixture
-def dev(sqlite_url: str) -> Iterator[Daemon]:
-    with Daemon(sqlite_url, "--port", "0", command="dev", admin_key=None, ready=READY) as started:
+WHOLE = "Nothing was lost"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dev")
+
+
+@pytest.fixture(scope="module")
+def dev(folder: Path) -> Iterator[Daemon]:
+    """One run on an empty database, for every test that leaves it as useful as it found it."""
+    url = f"sqlite:///{folder / 'pillarbox.db'}"
+    with Daemon(url, "--port", "0", command="dev", admin_key=None, ready=READY) as started:
         started.admin_key = started.out.expect(r"good while this runs: (\S+)$")[1]
-        started.out.expect(r" status$")
+        started.out.expect(WHOLE)
         yield started
 
 
@@ -39,8 +51,7 @@ def test_its_address_signs_in(dev: Daemon) -> None:
     with browser.open(dev.out.expect(READY)[0]) as page:
         shown = page.read().decode()
     assert page.url == dev.base_url + "/"
-    assert "echo" in shown
-    assert "away" in shown
+    assert "/logout" in shown
 
 
 def test_the_demo_has_a_delivered_message_and_one_that_waits_for_its_retry(dev: Daemon) -> None:
@@ -54,31 +65,71 @@ def test_the_demo_has_a_delivered_message_and_one_that_waits_for_its_retry(dev: 
     dev.logs.expect("^echo: Hello from Pillarbox.$")
 
 
-def test_the_commands_it_prints_work(dev: Daemon) -> None:
-    opening, posting, sending, status = commands(dev)
-    assert shell(opening).stdout
+def test_the_demo_has_a_message_of_each_channel_one_to_be_tried_again_and_one_refused(dev: Daemon) -> None:
+    def settled(page: Any) -> bool:
+        return not any(item["status"] in ("pending", "processing") for item in page["items"])
+
+    items = dev.until("/v1/tenants/demo/messages", settled)["items"]
+    by_recipient = {item["to_address"]: item for item in items}
+    assert {item["channel"] for item in items if item["status"] in ("sent", "delivered")} == set(CHANNELS)
+    assert by_recipient["flaky@example.com"]["status"] == "retrying"
+    assert by_recipient["flaky@example.com"]["next_attempt_at"]
+    assert by_recipient["fail@example.com"]["status"] == "failed"
+
+
+def test_the_demo_has_an_agents_turn(dev: Daemon) -> None:
+    def ended(page: Any) -> bool:
+        return len(page["items"]) > 1 and not any(item["status"] == "pending" for item in page["items"])
+
+    events = dev.until("/v1/hooks?session_id=agent", ended)["items"]
+    assert {"session_start", "user_prompt_submit", "agent_stop"} <= {event["event_type"] for event in events}
+
+
+def test_the_three_commands_it_prints_work(dev: Daemon) -> None:
+    sending, posting, status = commands(dev)
+    message_id = shell(sending).stdout.strip()
     posted = json.loads(shell(posting, "--json").stdout)
     dev.until(f"/v1/inbound/{posted['id']}", lambda message: message["status"] == "delivered")
     dev.logs.expect("^echo: Hello again$")
-    message_id = shell(sending).stdout.strip()
-    path = f"/v1/tenants/demo/messages/{message_id}"
-    sent = dev.until(path, lambda message: message["status"] == "sent")
+    sent = dev.until(f"/v1/tenants/demo/messages/{message_id}", lambda message: message["status"] == "sent")
     assert (sent["provider"], sent["to_address"]) == ("sandbox", "you@example.com")
     assert "inbound" in json.loads(shell(status, "--json").stdout)
 
 
-def test_a_database_in_use_gets_no_demo_and_commands_that_work(dev: Daemon, sqlite_url: str) -> None:
-    before = dev.until("/v1/sessions", lambda page: len(page["items"]) == 2)
-    dev.call("POST", "/v1/sessions/echo/close")
-    assert dev.terminate() == 0
-    with Daemon(sqlite_url, "--port", "0", command="dev", ready=READY) as again:
-        again.out.expect(r" status$")
-        assert len(again.call("GET", "/v1/sessions")[1]["items"]) == len(before["items"])
-        opening, posting, sending, _ = commands(again)
-        assert shell(sending).stdout
-        assert shell(opening).stdout == "echo-2\n"
+def test_what_is_posted_after_a_kill_is_said_after_the_next_start(sqlite_url: str) -> None:
+    daemon = Daemon(sqlite_url, "--port", "0", command="dev", ready=READY)
+    with daemon:
+        assert daemon.out.expect(r"kill -9 (\d+)")[1] == str(daemon.pid)
+        daemon.out.expect(WHOLE)
+        _, posting, _ = commands(daemon)
+        daemon.kill()
+        assert shell(posting).stdout
+        daemon.start()
+        daemon.logs.expect("^echo: Hello again$")
+
+
+def test_a_database_in_use_gets_no_demo_and_commands_that_work(sqlite_url: str) -> None:
+    smtp = {"provider": "smtp", "host": "mail.example.com", "from": "me@example.com"}
+    with Pillarbox.open(sqlite_url) as box:
+        box.tenants.set("demo", providers={"email": smtp})
+        box.sessions.open(session_id="echo", target={"kind": "http", "url": "http://127.0.0.1:9/"})
+    with Daemon(sqlite_url, "--port", "0", command="dev", ready=READY) as started:
+        started.out.expect(WHOLE)
+        assert [item["session_id"] for item in started.call("GET", "/v1/sessions")[1]["items"]] == ["echo", "echo-2"]
+        assert started.call("GET", "/v1/tenants/demo/messages")[1]["items"] == []
+        sending, posting, _ = commands(started)
+        sent = started.until(f"/v1/tenants/demo-2/messages/{shell(sending).stdout.strip()}", is_sent)
+        assert sent["provider"] == "sandbox"
         posted = json.loads(shell(posting, "--json").stdout)
-        again.until(f"/v1/inbound/{posted['id']}", lambda message: message["status"] == "delivered")
+        started.until(f"/v1/inbound/{posted['id']}", lambda message: message["status"] == "delivered")
+        own = started.call(
+            "POST", "/v1/tenants/demo/messages", {"channel": "email", "to": "a@example.com", "text": "x"}
+        )
+        assert started.until(f"/v1/tenants/demo/messages/{own[1]['message_id']}", is_sent)["provider"] == "sandbox"
+
+
+def is_sent(message: Any) -> bool:
+    return bool(message["status"] == "sent")
 
 
 def test_tenants_that_choose_no_provider_get_the_sandbox_on_every_channel(dev: Daemon) -> None:
@@ -95,15 +146,6 @@ def test_tenants_that_choose_no_provider_get_the_sandbox_on_every_channel(dev: D
         assert (channel, ended["provider"]) == (channel, "sandbox")
 
 
-def test_a_database_whose_tenants_are_your_own_gets_no_demo_tenant(sqlite_url: str) -> None:
-    with Daemon(sqlite_url) as serving:
-        assert serving.call("PUT", "/v1/tenants/mine", {})[0] == 201
-    with Daemon(sqlite_url, "--port", "0", command="dev", ready=READY) as started:
-        started.out.expect(r" status$")
-        assert [item["tenant_id"] for item in started.call("GET", "/v1/tenants")[1]["items"]] == ["mine"]
-        assert not any(" send " in command for command in commands(started))
-
-
 def test_it_takes_the_first_free_port(sqlite_url: str) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(Daemon(sqlite_url, command="dev", ready=READY))
@@ -113,16 +155,12 @@ def test_it_takes_the_first_free_port(sqlite_url: str) -> None:
 
 
 def test_its_database_is_in_this_folder_unless_named(tmp_path: Path) -> None:
-    with Daemon(None, "--port", "0", command="dev", ready=READY) as daemon:
-        daemon.out.expect(r" status$")
-        assert str(tmp_path / "pillarbox-dev.db") in commands(daemon)[0]
-    assert (tmp_path / "pillarbox-dev.db").exists()
-
-
-def test_json_is_one_value(sqlite_url: str) -> None:
-    with Daemon(sqlite_url, "--json", "--port", "0", command="dev", ready=r"^\{") as daemon:
+    with Daemon(None, "--json", "--port", "0", command="dev", ready=r"^\{") as daemon:
         said = json.loads(daemon.out.text)
         assert said["url"].startswith("http://127.0.0.1:")
-        assert len(said["commands"]) == 4
+        assert len(said["commands"]) == 3
+        assert all(" --database sqlite:///pillarbox-dev.db " in command for command in said["commands"])
+        assert shell(said["commands"][0]).stdout
         assert daemon.terminate() == 0
         assert daemon.out.whole().count("\n") == 1
+    assert (tmp_path / "pillarbox-dev.db").exists()

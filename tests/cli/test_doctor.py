@@ -105,3 +105,44 @@ def test_a_file_that_others_may_read_is_advice(sqlite_url: str) -> None:
         report = json.loads(runner.invoke(cli, ["doctor", "--json", "--database", sqlite_url]).stdout)
         (check,) = (each for each in report["checks"] if each["name"] == "mode")
         assert (check["ok"], check["detail"].startswith("warning: ")) == (True, advised)
+
+
+def test_a_credential_that_leads_nowhere_is_named_and_its_secret_never_read_out(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = CliRunner()
+    tenant = {
+        "providers": {
+            "email": {
+                "provider": "sendgrid",
+                "from": "a@example.com",
+                "credentials": {"api_key": "env:NO_SUCH_KEY"},
+            },
+            "sms": {
+                "provider": "twilio",
+                "from": "+15005550006",
+                "credentials": {"account_sid": "env:A_SID", "auth_token": "file:/nowhere/token"},
+            },
+        }
+    }
+    set_up = runner.invoke(cli, ["tenants", "set", "acme", "-", "--database", sqlite_url], input=json.dumps(tenant))
+    assert set_up.exit_code == 0, set_up.output
+    monkeypatch.setenv("A_SID", "a-very-secret-sid")
+    shown = runner.invoke(cli, ["doctor", "--json", "--database", sqlite_url])
+    (check,) = (each for each in json.loads(shown.stdout)["checks"] if each["name"] == "credentials")
+    assert (shown.exit_code, check["ok"]) == (0, True)
+    assert "tenant acme, email: env:NO_SUCH_KEY leads nowhere" in check["detail"]
+    assert "file:/nowhere/token cannot be read" in check["detail"]
+    assert "a-very-secret-sid" not in shown.stdout
+
+
+def test_every_problem_and_every_advice_says_what_to_do(sqlite_url: str) -> None:
+    runner = CliRunner()
+    runner.invoke(cli, ["migrate", "--database", sqlite_url])
+    file = Path(sqlite_url.removeprefix("sqlite:///"))
+    file.chmod(0o644)
+    Path(f"{file}.spool").mkdir(exist_ok=True)
+    report = json.loads(runner.invoke(cli, ["doctor", "--json", "--database", sqlite_url]).stdout)
+    told = [each for each in report["checks"] if not each["ok"] or each["detail"].startswith("warning: ")]
+    assert "mode" in {each["name"] for each in told}
+    assert [each for each in told if not each["detail"].endswith((".", ")"))] == []

@@ -36,6 +36,19 @@ def test_help_starts_without_the_heavy_modules() -> None:
     assert imported & heavy == set()
 
 
+def test_help_lists_every_command_once() -> None:
+    shown = CliRunner().invoke(cli, ["--help"]).stdout
+    listed = [line.split()[0] for line in shown.partition("Run:")[2].splitlines() if line.startswith("  ")]
+    assert sorted(listed) == sorted(cli.commands)
+
+
+def test_a_command_that_may_mean_the_database_of_dev_says_where_that_is(tmp_path: Path) -> None:
+    (tmp_path / "pillarbox-dev.db").touch()
+    runner = CliRunner()
+    assert "--database sqlite:///pillarbox-dev.db" in runner.invoke(cli, ["status"]).stderr
+    assert runner.invoke(cli, ["status"]).stderr == ""
+
+
 def test_wrong_usage_is_one_sentence_and_exit_2() -> None:
     for arguments in (
         ["nonsense"],

@@ -44,6 +44,7 @@ def post(daemon: Daemon, text: str = "hello", session_id: str = "s1") -> int:
     return number
 
 
+@pytest.mark.empty_database
 def test_serve_migrates_says_where_it_listens_and_delivers(database_url: str, tmp_path: Path) -> None:
     received = tmp_path / "received"
     with Daemon(database_url, settings=QUICK) as daemon:
@@ -158,6 +159,7 @@ def test_without_workers_nothing_is_delivered_and_a_worker_does_it(database_url:
             assert worker.terminate() == 0
 
 
+@pytest.mark.empty_database
 def test_without_migrating_an_empty_database_is_refused(database_url: str) -> None:
     for command in (["serve", "--port", "0"], ["worker"]):
         done = run(*command, "--no-migrate", "--database", database_url)

@@ -12,6 +12,7 @@ from pillarbox.storage.migrate import Migration, migrate, migrations, schema_ver
 from pillarbox.storage.queries import parse_queries
 from tests.contracts.notes import opened, start
 
+pytestmark = pytest.mark.empty_database
 NEWEST = migrations("sqlite")[-1].version
 
 
@@ -105,7 +106,7 @@ async def test_both_databases_have_the_same_tables_columns_and_indexes(sqlite_ur
         await migrate(postgres)
         columns = await sqlite.read(
             lambda: run(
-                'SELECT t.name, c.name, c."notnull" OR c.pk > 0 FROM sqlite_schema t JOIN pragma_table_info(t.name) c'
+                'SELECT t.name, c.name, c."notnull" OR c.pk > 0 FROM sqlite_schema t JOIN pragma_table_xinfo(t.name) c'
                 " WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name <> 'boot_clock'"
             )
         )

@@ -610,3 +610,25 @@ async def test_nobody_begins_what_has_expired(node: OutboundNode) -> None:
     strand = await node.claim_one()
     node.clock.advance(5)
     assert not await node.lane.begin(strand.rows[0], node.now)
+
+
+async def test_of_many_that_begin_late_at_once_each_has_its_own_answer(node: OutboundNode) -> None:
+    kept = [await node.put(to="ann@example.com"), await node.put(to="cid@example.com")]
+    await node.put(to="bob@example.com")
+    strands = await node.claim()
+    node.clock.advance(10)
+    await node.outbound.opt_out("acme", "bob@example.com", "email")
+    answers = await asyncio.gather(*(node.lane.begin(strand.rows[0], node.now) for strand in strands))
+    assert sorted(strand.key for strand, begun in zip(strands, answers, strict=True) if begun) == sorted(kept)
+
+
+async def test_what_expired_in_the_hands_of_a_dead_process_takes_nobodys_place(
+    node: OutboundNode, other: OutboundNode
+) -> None:
+    await node.tenant("bob")
+    expired = await node.put(expires_at=node.later(30))
+    await node.claim_one()
+    node.clock.advance(LEASE)
+    waiting = await node.put("bob")
+    assert await other.claimed_ids(slots=1) == [waiting]
+    assert await node.status_of(expired) == ["expired"]

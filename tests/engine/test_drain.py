@@ -332,3 +332,50 @@ def test_a_delivery_that_does_not_stop_keeps_nobody_elses_from_being_given_back(
         stubborn.clear()
 
     run_virtually(main())
+
+
+def test_a_delivery_that_takes_too_long_ends_and_the_next_of_its_task_does_not_suffer() -> None:
+    async def hang_once(row: Row) -> Outcome:
+        if row.id == 1:
+            await asyncio.sleep(100)
+        return Delivered()
+
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1), strand("b", 2, 3))
+        drain = drain_of(lane, hang_once)
+        assert await drain.step() == 3
+        late = next(each.outcome for each in lane.settled if each.row.id == 1)
+        assert isinstance(late, Retry)
+        assert "took longer than 20 s" in late.error
+        lane.waiting = [strand("c", 4)]
+        assert await drain.step() == 1
+        assert lane.outcomes.count(Delivered) == 3
+
+    run_virtually(main())
+
+
+def test_what_is_claimed_is_delivered_while_the_next_is_being_claimed() -> None:
+    delivered: list[int] = []
+    under_way: list[int] = []
+
+    class Noting(ScriptedLane):
+        async def turn(
+            self, settlements: Sequence[Settlement[Row]], lease: Lease, *, room: Room, now: datetime
+        ) -> Turn[Row]:
+            before = len(delivered)
+            turn = await super().turn(settlements, lease, room=room, now=now)
+            under_way.append(len(delivered) - before)
+            return turn
+
+    async def note(row: Row) -> Outcome:
+        delivered.append(row.id)
+        return Delivered()
+
+    async def main() -> None:
+        lane = Noting(*(strand(f"s{n}", n) for n in range(400)))
+        async with running(drain_of(lane, note, concurrency=200)):
+            await asyncio.sleep(60)
+
+    run_virtually(main())
+    assert delivered == list(range(400))
+    assert under_way[:4] == [0, 100, 100, 100]

@@ -179,6 +179,17 @@ def test_a_poke_is_answered_at_once_and_the_thread_ends_with_the_block(renewal: 
     assert not thread.is_alive()
 
 
+async def test_leases_are_renewed_while_the_event_loop_is_kept_busy(
+    renewal: Renewal[Row], store: Store, clock: ManualClock
+) -> None:
+    renewal.add(held("a"))
+    clock.advance(renewal.interval)
+    with renewal.thread():
+        # This very loop stands still until the renewal was asked for.
+        assert store.called.acquire(timeout=10)
+    assert [keys for keys, _ in store.asked] == [["a"]]
+
+
 def test_a_poke_before_the_thread_waits_is_kept(renewal: Renewal[Row], store: Store) -> None:
     renewal.add(held("a"))
     renewal.poke()

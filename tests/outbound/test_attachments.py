@@ -1,8 +1,9 @@
 import asyncio
 import os
 import socket
+import tempfile
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ from tests.outbound.sink import Visit, sink
 from tests.servers.http_target import HttpTargetServer, answer, drip, flood, hang, redirect, serve_http_target
 
 MIB = 1024 * 1024
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Never below /dev, where the other tests' files may lie and attachments may not."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

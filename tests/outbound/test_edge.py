@@ -22,6 +22,8 @@ TO = {
     "voice": "+15005550009",
     "whatsapp": "+15005550009",
     "telegram": "12345",
+    "discord": "81384788765712384",
+    "slack": "C024BE91L",
     "inapp": "user-1",
 }
 

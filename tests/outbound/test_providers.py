@@ -99,7 +99,7 @@ def test_an_installed_package_can_bring_a_provider() -> None:
 def test_a_package_that_cannot_be_used_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="pillarbox"):
         names = set(providers())
-    assert names == {"sendgrid", "twilio", "webhook", "sandbox", "pigeon"}
+    assert names == {"sendgrid", "twilio", "webhook", "discord", "slack", "telegram", "whatsapp", "sandbox", "pigeon"}
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 6
     for entry in ("impostor", "mute", "lost", "broken", "gone", "nowhere"):

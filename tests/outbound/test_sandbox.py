@@ -19,6 +19,8 @@ ORDINARY: dict[Channel, str] = {
     "voice": "+15551234567",
     "whatsapp": "+15551234567",
     "telegram": "123450001",
+    "discord": "81384788765712384",
+    "slack": "C024BE91L",
     "inapp": "user-17",
 }
 

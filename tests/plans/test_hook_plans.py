@@ -12,10 +12,13 @@ from pillarbox.hooks.strands import queries
 from pillarbox.storage import Statement, load_queries
 from pillarbox.storage.migrate import migrations
 from pillarbox.storage.postgres_url import _PLANNING
+from tests.plans.log_looks import end_of_stretch, stretch
 from tests.plans.looks import Filled, FilledPostgres, FilledSqlite, Look
 from tests.servers.postgres import Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+attention = load_queries("pillarbox.operators", "attention.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO = datetime(2026, 2, 1, tzinfo=UTC)
@@ -136,6 +139,12 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "oldest_rows": ("primary key", queries.oldest_rows(after=0, limit=100)),
         "prune": ("primary key", queries.prune(ids=list(range(1, AT_ONCE + 1)))),
         "get": ("primary key", queries.get(id=ids[0])),
+        "log": ("primary key", stretch("pipe:hooks", NOW, before=2**62, floor=0)),
+        "log_by_type_to": ("primary key", end_of_stretch("pipe:hooks type:x", NOW, before=2**62)),
+        "log_dead": ("idx_hook_outbox_dead", stretch("status:dead", NOW, before=2**62, floor=0)),
+        "log_failing": (order, stretch("pipe:hooks status:failed", NOW, before=2**62, floor=0)),
+        "stuck": (order, attention.stuck_hooks(most=1000)),
+        "dead": ("idx_hook_outbox_dead", attention.dead(most=100)),
     }
 
 

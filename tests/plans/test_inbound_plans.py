@@ -11,12 +11,15 @@ import pytest
 from pillarbox.inbound.strands import queries
 from pillarbox.storage import Statement, load_queries
 from pillarbox.storage.migrate import migrations
+from tests.plans.log_looks import end_of_stretch, stretch
 from tests.plans.looks import Filled, FilledPostgres, FilledSqlite, Look
 from tests.servers.postgres import Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 leases = load_queries("pillarbox.strands", strand="inbound_strand")
+
+attention = load_queries("pillarbox.operators", "attention.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SESSIONS = 1000
@@ -131,6 +134,12 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "oldest_rows": ("primary key", queries.oldest_rows(after=0, limit=100)),
         "prune": ("primary key", queries.prune(ids=list(range(1, AT_ONCE + 1)))),
         "get": ("primary key", queries.get(id=ids[0])),
+        "log": ("primary key", stretch("pipe:inbound", NOW, before=2**62, floor=0)),
+        "log_by_origin": ("primary key", stretch("origin:x", NOW, before=1000, floor=500)),
+        "log_by_origin_to": ("primary key", end_of_stretch("origin:x", NOW, before=2**62)),
+        "log_of_session": (order, stretch("pipe:inbound session:s0001", NOW, before=fill.head + 1, floor=fill.head)),
+        "log_failing": (order, stretch("pipe:inbound status:failed", NOW, before=2**62, floor=0)),
+        "stuck": (order, attention.stuck_inbound(most=1000)),
     }
 
 

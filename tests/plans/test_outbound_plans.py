@@ -10,13 +10,16 @@ import pytest
 
 from pillarbox.outbound import reading
 from pillarbox.outbound.lane import queries
-from pillarbox.storage import Statement
+from pillarbox.storage import Statement, load_queries
 from pillarbox.storage.migrate import migrations
 from pillarbox.storage.postgres_url import _PLANNING
+from tests.plans.log_looks import end_of_stretch, stretch
 from tests.plans.looks import Filled, FilledPostgres, FilledSqlite, Look
 from tests.servers.postgres import Postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+attention = load_queries("pillarbox.operators", "attention.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TENANTS = 1000
@@ -139,7 +142,9 @@ def looks() -> dict[str, tuple[str, Statement]]:
     of_tenant, trouble = "idx_message_history_tenant", "idx_message_history_trouble"
     chosen = [tenant(number) for number in range(AT_ONCE)]
     held = [(message, 0) for message in sending]
-    settled = [(message, "sent", 1, None, NOW, NOW, None, None, None, "x", None) for message in sending]
+    tried = [(message, 1, NOW, "transient", 503, "late", "x") for message in sending]
+    sent = [(message, "sent", 1, NOW, "x", None) for message in sending]
+    unsent = [(message, "retrying", 1, NOW, NOW, None, "late", "x") for message in sending]
     listed = {"channel": "", "contact": "", "since": "", "until": "", "tag": "", "before": "g", "limit": 100}
     return {
         "overdue": (lease, queries.overdue(now=NOW, limit=500)),
@@ -149,6 +154,8 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "ready_tenants_later": (ready, queries.ready_tenants(after=tenant(900), steps=AT_ONCE, default_rate=0)),
         "share_tenants": (key, queries.share_tenants(tenant_ids=chosen, default_rate=0)),
         "hold_capped_tenants": (key, queries.hold_capped_tenants(tenant_ids=chosen, default_rate=0)),
+        "hold_against_opt_outs": (key, queries.hold_against_opt_outs(tenant_ids=chosen)),
+        "begin": (key, queries.begin(rows=held, now=NOW)),
         "ready": (ready, queries.ready(tenant_ids=chosen, each=2)),
         "ready_of_one": (ready, queries.ready(tenant_ids=chosen[:1], each=AT_ONCE)),
         "opted_out": ("idx_message_opt_out_contact", queries.opted_out(rows=[(each, "o1") for each in chosen])),
@@ -161,7 +168,9 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "hold": (key, queries.hold(rows=held)),
         "remove": (key, queries.remove(message_ids=sending)),
         "reschedule": (key, queries.reschedule(rows=[(message, NOW, 0, 5) for message in sending], now=NOW)),
-        "settle_history": (key, queries.settle_history(rows=settled, now=NOW)),
+        "insert_attempts": (key, queries.insert_attempts(rows=tried, now=NOW)),
+        "settle_accepted": (key, queries.settle_accepted(rows=sent, now=NOW)),
+        "settle_history": (key, queries.settle_history(rows=unsent, now=NOW)),
         "end_history": (key, queries.end_history(rows=[(each, "expired", "late") for each in sending], now=NOW)),
         "sending_to": (lease, queries.sending_to(tenant_id=tenant(1))),
         "earliest_due": (due, queries.earliest_due()),
@@ -189,6 +198,28 @@ def looks() -> dict[str, tuple[str, Statement]]:
             "idx_message_history_contact",
             queries.messages_of_contact(tenant_id=tenant(1), contact="c1", limit=100),
         ),
+    } | log_looks()
+
+
+def log_looks() -> dict[str, tuple[str, Statement]]:
+    """The same of the log and of what needs attention."""
+    top, some = name("s", 500), {"before": name("s", 500), "floor": name("s", 0)}
+    unsent, of_tenant = "idx_message_history_unsent", "idx_message_history_tenant"
+    trouble = "idx_message_history_trouble"
+    return {
+        "log": ("primary key", stretch("pipe:outbound", NOW, before="g", floor="")),
+        "log_by_error": ("primary key", stretch("error:x", NOW, **some)),
+        "log_by_error_to": ("primary key", end_of_stretch("error:x", NOW, before=top)),
+        "log_of_tenant": (of_tenant, stretch("tenant:t001 tag:x", NOW, before="g", floor=name("s", 0))),
+        "log_unsent": (unsent, stretch("status:failed", NOW, before="g", floor="")),
+        "log_unsent_to": (unsent, end_of_stretch("status:failed", NOW, before="g")),
+        "log_unsent_of_tenant": (trouble, stretch("status:failed tenant:t001", NOW, before="g", floor="")),
+        "log_queued": ("primary key", stretch("status:retrying", NOW, **some)),
+        "log_queued_to": ("primary key", end_of_stretch("status:retrying", NOW, before=top)),
+        "log_to": ("idx_message_history_contact", stretch("tenant:t001 to:c1", NOW, before="g", floor="")),
+        "log_by_id": ("primary key", stretch(f"id:{name('s', 7)}", NOW, before="g", floor="")),
+        "failed_lately": (unsent, attention.unsent(since="a", most=1000)),
+        "retrying": ("idx_message_queue_retrying", attention.retrying(most=1000)),
     }
 
 
@@ -249,7 +280,12 @@ def test_it_uses_the_index_it_was_written_for(report: Report, name: str) -> None
     for look in (report.large[name], report.counted[name]):
         used = {_known(index_used) for index_used in look.indexes}
         # What is held is found by its lease as well as by its name.
-        assert index in used or (name in ("held", "hold") and "idx_message_queue_lease" in used)
+        # What failed lately is found in either of the indexes that hold nothing else than what ended unsent.
+        assert (
+            index in used
+            or (name in ("held", "hold") and "idx_message_queue_lease" in used)
+            or (name == "failed_lately" and "idx_message_history_trouble" in used)
+        )
         assert not look.scanned & {*TABLES, "q", "h", "m", "k", "o"}
 
 

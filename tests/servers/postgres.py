@@ -1,12 +1,14 @@
 """A real PostgreSQL: the one PILLARBOX_TEST_POSTGRES names, or one that we start."""
 
 import fcntl
+import hashlib
 import os
 import pwd
 import random
 import shutil
 import socket
 import subprocess
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
+
+from pillarbox.storage.migrate import migrations
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -36,9 +40,20 @@ class Postgres:
 
     url: str
 
-    def create_database(self, name: str) -> str:
-        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+    def create_database(self, name: str, *, template: str = "template0") -> str:
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        self._execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+        return self.url_of(name)
+
+    def url_of(self, name: str) -> str:
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
+
+    def has_database(self, name: str) -> bool:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return bool(connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchall())
+
+    def rename_database(self, old: str, new: str) -> None:
+        self._execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(sql.Identifier(old), sql.Identifier(new)))
 
     def drop_database(self, name: str) -> None:
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -131,6 +146,21 @@ def shared_postgres(directory: Path) -> Postgres:
         if not server.running:
             server.start()
     return Postgres(server.url)
+
+
+def migrated_template(server: Postgres, directory: Path) -> str:
+    """The name of a database with our newest schema and nothing in it, to copy; the first worker that asks makes it."""
+    known = repr(migrations("postgres")).encode()
+    name = f"pillarbox_template_{hashlib.sha256(known).hexdigest()[:16]}"
+    with (directory / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not server.has_database(name):
+            url = server.create_database(f"{name}_new")
+            subprocess.run(
+                [sys.executable, "-m", "pillarbox", "migrate", "--database", url], check=True, stdout=subprocess.DEVNULL
+            )
+            server.rename_database(f"{name}_new", name)
+    return name
 
 
 def find_binaries() -> Path:

@@ -35,6 +35,10 @@ class PostgresProxy:
         self.happened.clear()
         self._trouble = trouble
 
+    def relent(self) -> None:
+        """Make no trouble at the next commit after all."""
+        self._trouble = None
+
     def black_hole(self) -> None:
         """Take bytes and pass none on, with every connection left open, until `recover`."""
         self._forwarding.clear()
@@ -57,7 +61,11 @@ class PostgresProxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(self._server)
+                try:
+                    server = socket.create_connection(self._server)
+                except OSError:
+                    _cut(client)
+                    continue
                 with self._guard:
                     self._pairs.append((client, server))
                 threading.Thread(target=self._to_server, args=(client, server), daemon=True).start()

@@ -31,6 +31,13 @@ class TelegramApi:
         self.script: deque[Answer] = deque()
         self.questions: list[dict[str, Any]] = []
         self.handed_over = 0
+        self.sent: list[dict[str, Any]] = []
+        self.said: list[str] = []
+        self.actions: list[dict[str, Any]] = []
+        self.refusals: deque[Answer] = deque()
+        self.files: dict[str, bytes] = {}
+        self.changes: list[tuple[str, dict[str, Any]]] = []
+        self.before_sending: Callable[[dict[str, Any]], None] = lambda message: None
         self.before_confirming: Callable[[dict[str, Any]], None] = lambda question: None
         self._token = token
         self._updates: list[dict[str, Any]] = []
@@ -52,6 +59,12 @@ class TelegramApi:
         self.expect(lambda: not self._updates, "the confirmation of every update")
 
     def answer(self, path: str, question: dict[str, Any]) -> Answer:
+        if path == f"/bot{self._token}/sendMessage":
+            return self._send(question)
+        if path in (f"/bot{self._token}/editMessageText", f"/bot{self._token}/deleteMessage"):
+            return self._change(path.rpartition("/")[2], question)
+        if path == f"/bot{self._token}/sendChatAction":
+            return self._act(question)
         if path != f"/bot{self._token}/getUpdates":
             return failure(401, "Unauthorized")
         self.before_confirming(question)
@@ -63,6 +76,42 @@ class TelegramApi:
             if self.webhook_set:
                 return failure(409, "Conflict: can't use getUpdates method while webhook is active")
             return self._get_updates(question)
+
+    def _act(self, action: dict[str, Any]) -> Answer:
+        with self._changed:
+            self.actions.append(action)
+            self._changed.notify_all()
+        return 200, {"ok": True, "result": True}
+
+    def _send(self, message: dict[str, Any]) -> Answer:
+        """A message of the bot; `said` is what its chats then show, `sent` all that was tried."""
+        self.before_sending(message)
+        with self._changed:
+            self.sent.append(message)
+            self._changed.notify_all()
+            if self.refusals:
+                return self.refusals.popleft()
+            self.said.append(message["text"])
+            self._changed.notify_all()
+            return 200, {"ok": True, "result": {"message_id": 1000 + len(self.said), "text": message["text"]}}
+
+    def _change(self, what: str, message: dict[str, Any]) -> Answer:
+        """A message that is edited or deleted later."""
+        with self._changed:
+            self.changes.append((what, message))
+            if self.refusals:
+                return self.refusals.popleft()
+            return 200, {"ok": True, "result": True}
+
+    def download(self, path: str) -> Answer:
+        """`getFile` by its id, and then the file by its path."""
+        if path.startswith(f"/bot{self._token}/getFile?file_id="):
+            name = path.partition("file_id=")[2]
+            if name not in self.files:
+                return failure(400, "Bad Request: invalid file_id")
+            return 200, {"ok": True, "result": {"file_id": name, "file_path": f"files/{name}"}}
+        name = path.removeprefix(f"/file/bot{self._token}/files/")
+        return (200, self.files[name]) if name in self.files else (404, b"")
 
     def _get_updates(self, question: dict[str, Any]) -> Answer:
         self._asked += 1
@@ -98,7 +147,12 @@ def telegram_api(token: str) -> Iterator[TelegramApi]:
 
         def do_POST(self) -> None:
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, told = api.answer(self.path, question)
+            self.tell(*api.answer(self.path, question))
+
+        def do_GET(self) -> None:
+            self.tell(*api.download(self.path))
+
+        def tell(self, status: int, told: dict[str, Any] | bytes) -> None:
             body = told if isinstance(told, bytes) else json.dumps(told).encode()
             try:
                 self.send_response(status)

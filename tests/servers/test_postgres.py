@@ -4,10 +4,16 @@ import pytest
 from tests.servers.postgres import Postgres, PostgresServer
 
 
-def test_each_test_gets_an_empty_database(postgres_url: str) -> None:
+@pytest.mark.empty_database
+def test_a_test_that_asks_for_it_gets_an_empty_database(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         row = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
     assert row == (0,)
+
+
+def test_each_other_test_gets_our_schema_with_nothing_in_it(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("SELECT count(*) FROM inbound_queue").fetchone() == (0,)
 
 
 def test_a_dropped_database_is_gone_even_while_someone_is_connected(postgres: Postgres) -> None:

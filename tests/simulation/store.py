@@ -93,6 +93,7 @@ class Link:
     """One process's way to the store, as the pipes know a database."""
 
     dialect = "sqlite"
+    waiting = 0
 
     def __init__(
         self,

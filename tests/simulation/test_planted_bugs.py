@@ -11,9 +11,10 @@ from tests.simulation.world import Plan, play
 
 
 class ClearsTheBellAfterLooking(Drain[Parcel]):
-    async def _take_turn(self) -> None:
-        await super()._take_turn()
+    async def _take_turn(self) -> bool:
+        more = await super()._take_turn()
         self._bell.clear()
+        return more
 
 
 class WaitsOnlyForThePoll(Drain[Parcel]):

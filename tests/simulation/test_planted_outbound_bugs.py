@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from pillarbox.engine import Retry
+from pillarbox.outbound import beginning, settling
 from pillarbox.outbound import lane as lane_module
-from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import Candidate, Walk
 from pillarbox.outbound.lane import OutboundLane
@@ -53,6 +53,7 @@ def an_opt_out_does_not_wait_for_sends_to_begin(patch: pytest.MonkeyPatch) -> No
 
 def a_send_begins_however_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sender, "_left", lambda self, parcel: 1000.0)
+    patch.setattr(beginning, "_FRESH", timedelta(seconds=1000))
 
 
 def caps_are_not_asked(patch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,15 @@ from pillarbox.api.head import read_head
 from pillarbox.api.health import Readiness
 from pillarbox.api.hosts import Hosts
 from pillarbox.api.idempotency import UnderWay
-from pillarbox.api.login import Logins
 from pillarbox.api.openapi import describe
 from pillarbox.api.problems import CLOSE, Problem, for_admins, internal, no_such_path, problem_of, wrong_method
 from pillarbox.api.router import Router, segments_of
 from pillarbox.api.routes import ENDPOINTS
+from pillarbox.audit import acting_as
+from pillarbox.dashboard.live import Watchers
+from pillarbox.dashboard.logins import Logins
+from pillarbox.dashboard.overview import Overview
+from pillarbox.dashboard.pulse import Pulse
 from pillarbox.errors import PillarboxError
 from pillarbox.telemetry import logger
 
@@ -43,6 +47,9 @@ class Api:
         self.box = box
         self.gate = Gate(box.keys, admin_key)
         self.logins = Logins(self.gate, admin_key)
+        self.pulse = Pulse(box)
+        self.overview = Overview(box)
+        self.watchers = Watchers()
         self.readiness = Readiness(box)
         self.under_way = UnderWay()
         self.stopping = asyncio.Event()
@@ -114,7 +121,8 @@ class Api:
         if endpoint.body is not None:
             body = await read_body(receive, head.content_length)
             call.body = Nothing() if endpoint.body is Nothing and not body else decode_body(body, endpoint.body)
-        return await endpoint.act(call)
+        with acting_as(None if caller is None else caller.who):
+            return await endpoint.act(call)
 
 
 def create_app(box: Pillarbox, *, admin_key: str | None, bound_hosts: Sequence[str] = ()) -> Api:

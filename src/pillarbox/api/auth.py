@@ -18,6 +18,7 @@ class Caller:
     """Whoever holds a valid key; without a tenant an admin."""
 
     tenant: str | None
+    who: str = "key:configured"
 
 
 ADMIN = Caller(None)
@@ -56,4 +57,4 @@ class Gate:
         if not key.isascii():
             return None
         found = await self._keys.find(key.decode("ascii"))
-        return None if found is None else Caller(found.tenant)
+        return None if found is None else Caller(found.tenant, f"key:{found.key_id}")

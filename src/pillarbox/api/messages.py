@@ -11,9 +11,11 @@ from msgspec import Meta
 from pillarbox.api.answers import Answer, encode, ok
 from pillarbox.api.call import Call
 from pillarbox.api.idempotency import REPLAYED, read_key
+from pillarbox.api.log import FilterText, paged
 from pillarbox.api.paging import Cursor, Limit, page, text_after
 from pillarbox.api.problems import invalid, problem_of
 from pillarbox.errors import OptedOut
+from pillarbox.filters import parse_filter
 from pillarbox.outbound.model import Channel, Status
 from pillarbox.outbound.reading import Filter
 
@@ -28,7 +30,10 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class MessageFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which messages to list: made from `since` on and before `until`, for one recipient, with one tag."""
+    """Which messages to list: made from `since` on and before `until`, for one recipient, with one tag.
+
+    Or by a `filter`, which stands alone.
+    """
 
     status: Status | None = None
     channel: Channel | None = None
@@ -36,6 +41,7 @@ class MessageFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     since: Instant | None = None
     until: Instant | None = None
     tag: str = ""
+    filter: FilterText = ""
     limit: Limit = 100
     cursor: Cursor = ""
 
@@ -60,6 +66,8 @@ async def list_messages(call: Call) -> Answer:
     tenant = call.path["tenant"]
     if tenant:
         await call.box.tenants.recall(tenant)
+    if query.filter:
+        return await _filtered(call, tenant, query)
     messages = await call.box.outbound.list(
         _wanted(call, tenant, query), limit=query.limit + 1, before=text_after(query.cursor, "message")
     )
@@ -76,6 +84,16 @@ async def cancel_message(call: Call) -> Answer:
 
 async def retry_message(call: Call) -> Answer:
     return ok(await call.box.outbound.retry(call.path["message_id"], tenant_id=call.path["tenant"]), 202)
+
+
+async def _filtered(call: Call, tenant: str, query: MessageFilter) -> Answer:
+    for name in ("status", "channel", "to", "since", "until", "tag"):
+        if getattr(query, name):
+            raise invalid(name, "is not given beside a filter; write it as a term of that.")
+    found = await call.box.log.messages(
+        tenant, parse_filter(query.filter), cursor=text_after(query.cursor, "filtered"), limit=query.limit
+    )
+    return ok(paged(found, "filtered"))
 
 
 def _wanted(call: Call, tenant: str, query: MessageFilter) -> Filter:

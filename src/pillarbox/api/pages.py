@@ -1,4 +1,4 @@
-"""HTML that is safe to show: escaped, without scripts, and closed to everything outside."""
+"""Pages for strangers, each one document: escaped, without scripts, and closed to everything outside."""
 
 from __future__ import annotations
 
@@ -15,19 +15,13 @@ STYLE = """
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 header,main{max-width:60rem;margin:0 auto;padding:1rem 1.25rem}
 header{display:flex;gap:1rem;align-items:baseline;border-bottom:1px solid var(--line)}
-header nav{margin-left:auto;display:flex;gap:1rem;align-items:baseline}
 h1{font-size:1.25rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}
 a{color:inherit}.soft{color:var(--soft)}.bad{color:var(--red)}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.75rem}
-.card{background:var(--card);border:1px solid var(--line);border-radius:.6rem;padding:.75rem 1rem}
-.card b{display:block;font-size:1.6rem;font-variant-numeric:tabular-nums}
 table{width:100%;border-collapse:collapse;background:var(--card);border:1px solid var(--line)}
 th,td{text-align:left;padding:.45rem .7rem;border-top:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
 th{font-weight:600;color:var(--soft);border-top:0}
 code{font:.9em ui-monospace,monospace}
-form.sign-in{max-width:22rem;margin:3rem auto;display:grid;gap:.75rem}
 input,button{font:inherit;padding:.5rem .75rem;border:1px solid var(--line);border-radius:.4rem}
-header button{padding:.1rem .6rem}
 """
 _DIGEST = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _POLICY = (
@@ -41,21 +35,15 @@ _HEADERS = (
 )
 
 
-def html_answer(title: str, body: str, *, status: int = 200, nav: str = "", fresh_every: int | None = None) -> Answer:
-    """A whole page; `body` and `nav` are HTML whose content was escaped before. It may load itself again."""
-    again = "" if fresh_every is None else f'<meta http-equiv="refresh" content="{fresh_every}">'
+def html_answer(title: str, body: str, *, status: int = 200) -> Answer:
+    """A whole page; `body` is HTML whose content was escaped before."""
     page = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{escape(title)}</h1><nav>{nav}</nav></header><main>{body}</main></body></html>"
+        f"<header><h1>{escape(title)}</h1></header><main>{body}</main></body></html>"
     )
     return Answer(status, page.encode(), HTML, _HEADERS)
-
-
-def redirect(path: str, *headers: tuple[bytes, bytes]) -> Answer:
-    """Go on to one of our own pages."""
-    return Answer(303, b"", HTML, (*_HEADERS, (b"location", path.encode()), *headers))
 
 
 def shown(text: object) -> str:

@@ -30,7 +30,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 def page(items: Sequence[Any], *, limit: int, kind: str, position: Callable[[Any], object]) -> Page[Any]:
     """A page out of up to `limit` + 1 items; the one too many tells that there is a next page."""
     shown = items[:limit]
-    return Page(shown, _cursor(kind, position(shown[-1])) if len(items) > limit else None)
+    return Page(shown, cursor_of(kind, position(shown[-1])) if len(items) > limit else None)
 
 
 def text_after(cursor: str, kind: str) -> str:
@@ -55,7 +55,8 @@ def row_number(text: str) -> int | None:
     return int(text)
 
 
-def _cursor(kind: str, position: object) -> str:
+def cursor_of(kind: str, position: object) -> str:
+    """A position as text that means nothing to callers."""
     return urlsafe_b64encode(f"{kind}:{position}".encode()).decode().rstrip("=")
 
 
@@ -65,7 +66,7 @@ def _position(cursor: str, kind: str) -> str:
         named, _, position = urlsafe_b64decode(padded).decode().partition(":")
     except (ValueError, binascii.Error):
         raise _unknown() from None
-    if named != kind or "\0" in position or _cursor(kind, position) != cursor:
+    if named != kind or "\0" in position or cursor_of(kind, position) != cursor:
         raise _unknown()
     return position
 

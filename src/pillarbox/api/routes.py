@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pillarbox.api import events, health, hooks, inbound, inbox, keys, login, openapi, sessions, status_page
+from pillarbox.api import conversations, events, health, hooks, inbound, inbox, keys, openapi, sessions
 from pillarbox.api.call import Endpoint, Nothing
 from pillarbox.api.paging import Page
 from pillarbox.api.routes_adapters import ADAPTERS
+from pillarbox.api.routes_operators import OPERATORS
 from pillarbox.api.routes_outbound import LINKS, OUTBOUND
+from pillarbox.conversations.model import Line
+from pillarbox.dashboard.routes import PAGES
 from pillarbox.hooks.model import HookRecord, NewEvent, Stored
 from pillarbox.inbound.model import Enqueued, InboundMessage, NewMessage
 from pillarbox.inbox import Begun, LeaseAnswer, Sighting
@@ -20,7 +23,6 @@ HOOKS, HOOK = "/v1/hooks", "/v1/hooks/{id}"
 INBOX, INBOX_KEY = "/v1/inbox", "/v1/inbox/{key}"
 KEYS = "/v1/keys"
 HTML, TEXT = "text/html", "text/plain"
-FORM_PROBLEMS = (400, 403, 408, 413)
 
 V1 = (
     Endpoint(
@@ -82,6 +84,15 @@ V1 = (
         sessions.get_session,
         "Show a session and its queue",
         {200: sessions.SessionView},
+        problems=(404,),
+    ),
+    Endpoint(
+        "GET",
+        f"{SESSION}/conversation",
+        conversations.list_lines,
+        "List what was said in a session: by its agent to all chats, by people to the others, by us to one",
+        {200: Page[Line]},
+        query=conversations.ConversationFilter,
         problems=(404,),
     ),
     Endpoint(
@@ -196,46 +207,4 @@ OPERATIONS = (
     Endpoint("GET", "/docs", openapi.page, "This document, for people", {200: str}, media_type=HTML, needs_key=False),
 )
 
-PAGES = (
-    Endpoint(
-        "GET",
-        "/",
-        status_page.show,
-        "The status page, for a signed-in operator",
-        {200: str, 303: None},
-        media_type=HTML,
-        needs_key=False,
-    ),
-    Endpoint(
-        "GET",
-        "/login",
-        login.show,
-        "The form to sign in with an admin key, or by the link that `pillarbox dev` prints",
-        {200: str, 303: None, 401: str},
-        problems=(422,),
-        media_type=HTML,
-        needs_key=False,
-    ),
-    Endpoint(
-        "POST",
-        "/login",
-        login.sign_in,
-        "Sign in",
-        {303: None, 401: str},
-        problems=FORM_PROBLEMS,
-        media_type=HTML,
-        needs_key=False,
-    ),
-    Endpoint(
-        "POST",
-        "/logout",
-        login.sign_out,
-        "Sign out",
-        {303: None},
-        problems=FORM_PROBLEMS,
-        media_type=HTML,
-        needs_key=False,
-    ),
-)
-
-ENDPOINTS = V1 + OUTBOUND + ADAPTERS + LINKS + OPERATIONS + PAGES
+ENDPOINTS = V1 + OPERATORS + OUTBOUND + ADAPTERS + LINKS + OPERATIONS + PAGES

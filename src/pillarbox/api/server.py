@@ -76,6 +76,7 @@ async def serve(
     )
     server = _Server(config, lambda: ready(address))
     serving = asyncio.create_task(server.serve(sockets=[listening]))
+    looking = asyncio.create_task(app.pulse.run())
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
@@ -84,6 +85,7 @@ async def serve(
         await serving
         raise
     finally:
+        looking.cancel()
         listening.close()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Never
 
@@ -53,13 +55,23 @@ async def _answer(box: Pillarbox, endpoint: Endpoint, head: Head, named: Mapping
     from pillarbox.api.app import create_app
     from pillarbox.api.call import Call
     from pillarbox.api.problems import Problem
+    from pillarbox.audit import acting_as
 
     call = Call(create_app(box, admin_key=None), head, {}, _nothing, named, body=given, query=given)
     try:
-        answer = await endpoint.act(call)
+        with acting_as(operator()):
+            answer = await endpoint.act(call)
     except Problem as problem:
         raise failure_of_status(problem.status, problem.detail) from problem
     return {} if answer.body is None else msgspec.json.decode(answer.body)
+
+
+def operator() -> str:
+    """Who is at the command line, as the audit names them."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (OSError, KeyError):
+        return f"cli:{os.getuid()}"
 
 
 def _read(fields: dict[str, object], endpoint: Endpoint) -> object:

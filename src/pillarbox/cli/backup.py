@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
@@ -14,6 +11,7 @@ import click
 from pillarbox.cli.failures import REFUSED, Failure
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, show_table, when
+from pillarbox.cli.progress import progress
 from pillarbox.errors import Refused
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 _IN_FLIGHT = ("processing", "sending")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Copy the SQLite database while it is in use.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.pass_obj
 def backup(options: Options, file: str) -> None:
@@ -30,7 +28,7 @@ def backup(options: Options, file: str) -> None:
     from pillarbox.box import back_up
 
     database = _sqlite_file(options, f"pg_dump --format=custom --file={file} '{{url}}'")
-    with _progress("copying") as advance:
+    with progress("copying") as advance:
         made = back_up(database, file, advance)
     if options.json:
         show_json(made)
@@ -43,7 +41,7 @@ def backup(options: Options, file: str) -> None:
         )
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Put a backup in the database's place.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
@@ -95,17 +93,3 @@ def _shown(url: str) -> str:
     user = f"{parts.username}@" if parts.username else ""
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(("postgresql", user + host, parts.path, "", ""))
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

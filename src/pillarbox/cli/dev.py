@@ -7,19 +7,21 @@ import os
 import secrets
 import shlex
 import shutil
+import socket
 import sys
-from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
+from pillarbox.cli.demo import ECHO, add_demo_data, echo_session, is_empty, sandbox_tenant
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import show_json
 from pillarbox.cli.running import keep_running, run_process
 from pillarbox.cli.serve import configured_admin_key
-from pillarbox.errors import NotFound, Unavailable
+from pillarbox.errors import Unavailable
 from pillarbox.text import printable
 
 if TYPE_CHECKING:
@@ -28,14 +30,11 @@ if TYPE_CHECKING:
     from pillarbox.settings import Settings
 
 _HOST, _FIRST_PORT, _LAST_PORT = "127.0.0.1", 8025, 8125
+_MOST_GLANCES, _GLANCE_SECONDS = 40, 0.05
 _DATABASE = "sqlite:///pillarbox-dev.db"
-_ECHO = {"kind": "python", "name": "echo"}
-_AWAY = {"kind": "http", "url": "http://127.0.0.1:9/"}
-_TENANT = "demo"
-_SANDBOX = {"provider": "sandbox"}
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Try it: everything in one process, with demo data.")
 @click.option("--port", type=Whole(0, 65_535), help="The port, the first free one from 8025 unless given.")
 @click.pass_obj
 def dev(options: Options, port: int | None) -> None:
@@ -51,49 +50,47 @@ def dev(options: Options, port: int | None) -> None:
 
 
 async def _run(box: Pillarbox, stop: asyncio.Event, options: Options, port: int | None) -> None:
-    from pillarbox.api.login import login_token
     from pillarbox.api.server import bind, serve
+    from pillarbox.dashboard.logins import login_token
 
-    chosen = _free_port() if port is None else port
-    listening = bind(_HOST, chosen)
-    box.inbound.target(_ECHO["name"])(_echo)
-    if not await box.sessions.list(limit=1):
-        await add_demo_data(box)
-    if not await box.tenants.list(limit=1):
-        await _add_demo_tenant(box)
+    listening = _first_free() if port is None else bind(_HOST, port)
+    box.inbound.target(ECHO)(_echo)
+    new = await is_empty(box)
+    session_id, tenant_id = await echo_session(box), await sandbox_tenant(box)
+    if new:
+        await add_demo_data(box, session_id=session_id, tenant_id=tenant_id)
     admin_key = configured_admin_key() or secrets.token_urlsafe(32)
-    commands = await _commands(box, options.database or _DATABASE)
+    commands = _commands(options.database or _DATABASE, session_id=session_id, tenant_id=tenant_id)
 
-    def ready(address: str) -> None:
+    async def announce(address: str) -> None:
+        if new:
+            await _let_settle(box)
         _announce(f"{address}/login?token={login_token(admin_key)}", admin_key, commands, options)
 
-    serving = serve(box, host=_HOST, port=chosen, admin_key=admin_key, ready=ready, listening=listening)
+    announcing = list[asyncio.Task[None]]()
+
+    def ready(address: str) -> None:
+        announcing.append(asyncio.create_task(announce(address)))
+
+    port = listening.getsockname()[1]
+    serving = serve(box, host=_HOST, port=port, admin_key=admin_key, ready=ready, listening=listening)
     await keep_running(box, stop, serving=serving, workers=True)
 
 
-async def add_demo_data(box: Pillarbox) -> None:
-    """A session that answers, and one whose target is away."""
-    await box.sessions.open(session_id="echo", title="Prints what it is told", target=_ECHO)
-    await box.inbound.enqueue(session_id="echo", origin="terminal", content="Hello from Pillarbox.")
-    await box.sessions.open(session_id="away", title="Nobody is at home", target=_AWAY)
-    await box.inbound.enqueue(session_id="away", origin="terminal", content="Is anybody there?")
-
-
-async def _add_demo_tenant(box: Pillarbox) -> None:
-    """A tenant whose messages stay on this machine, whatever the settings say of the others."""
-    from pillarbox.outbound.model import CHANNELS, NewTenant
-
-    await box.tenants.put(_TENANT, NewTenant(name="Demo", providers=dict.fromkeys(CHANNELS, _SANDBOX)))
+async def _let_settle(box: Pillarbox) -> None:
+    """Let the first messages be logged before what is said to people, which would be scrolled away by them."""
+    with suppress(Unavailable):
+        for _ in range(_MOST_GLANCES):
+            if not (await box.outbound.status()).pending and not (await box.inbound.status()).pending:
+                return
+            await asyncio.sleep(_GLANCE_SECONDS)
 
 
 def _with_sandbox(settings: Settings) -> Settings:
-    """Channels for which no provider is set go to the sandbox."""
+    """Every channel of every tenant goes to the sandbox, whatever they have chosen."""
     from msgspec.structs import replace
 
-    from pillarbox.outbound.model import CHANNELS
-
-    chosen = dict[str, Mapping[str, Any]](dict.fromkeys(CHANNELS, _SANDBOX)) | dict(settings.outbound.providers)
-    return replace(settings, outbound=replace(settings.outbound, providers=chosen))
+    return replace(settings, outbound=replace(settings.outbound, sandbox=True))
 
 
 async def _echo(message: InboundMessage) -> None:
@@ -110,48 +107,18 @@ def _announce(address: str, admin_key: str, commands: list[str], options: Option
     click.echo("\nTry these in another terminal, in this folder:\n")
     for command in commands:
         click.echo(f"  {command}")
-    click.echo()
+    click.echo(f"\nThen be unkind: kill -9 {os.getpid()}, and run the second command while nobody is there.")
+    click.echo("Start again as you did now: it says what it was told meanwhile. Nothing was lost.\n")
 
 
-async def _commands(box: Pillarbox, url: str) -> list[str]:
-    """Commands that work as they stand, in this order, also on a database that has no demo data."""
-    session_id = await _usable_session(box)
-    opening = ["sessions", "open", "--target", '{"kind": "python", "name": "echo"}']
-    if session_id is None:
-        session_id = await _unused_session_id(box)
-        opening.insert(2, session_id)
-    lines = [opening, ["inbound", "post", session_id, "Hello again"]]
-    if await _has_demo_tenant(box):
-        lines.append(["send", "email", "--tenant", _TENANT, "--to", "you@example.com", "--text", "Hello by email"])
-    lines.append(["status"])
+def _commands(url: str, *, session_id: str, tenant_id: str) -> list[str]:
+    """Commands that work as they stand, in the folder that this was started in."""
+    lines = (
+        ["send", "email", "--tenant", tenant_id, "--to", "you@example.com", "--text", "Hello by email"],
+        ["inbound", "post", session_id, "Hello again"],
+        ["status"],
+    )
     return [f"{_program()} --database {_shown_url(url)} {shlex.join(line)}" for line in lines]
-
-
-async def _usable_session(box: Pillarbox) -> str | None:
-    try:
-        found = await box.sessions.get("echo")
-    except NotFound:
-        return None
-    return found.session_id if found.lifecycle_status != "closed" and found.target == _ECHO else None
-
-
-async def _has_demo_tenant(box: Pillarbox) -> bool:
-    try:
-        tenant = await box.tenants.get(_TENANT)
-    except NotFound:
-        return False
-    return tenant.providers.get("email") == _SANDBOX
-
-
-async def _unused_session_id(box: Pillarbox) -> str:
-    number = 1
-    while True:
-        session_id = "echo" if number == 1 else f"echo-{number}"
-        try:
-            await box.sessions.get(session_id)
-        except NotFound:
-            return session_id
-        number += 1
 
 
 def _program() -> str:
@@ -171,17 +138,19 @@ def _shown_url(url: str) -> str:
 
     file = sqlite_path(url)
     if file is not None:
-        return shlex.quote(f"sqlite:///{Path(file).absolute()}")
+        path = Path(file)
+        inside = path.absolute().is_relative_to(Path.cwd())
+        return shlex.quote(f"sqlite:///{os.path.relpath(path) if inside else path.absolute()}")
     return '"$PILLARBOX_DATABASE"' if urlsplit(url).password else shlex.quote(url)
 
 
-def _free_port() -> int:
+def _first_free() -> socket.socket:
+    """A socket on the first free port, ours from then on."""
     from pillarbox.api.server import bind
 
     for port in range(_FIRST_PORT, _LAST_PORT):
         try:
-            bind(_HOST, port).close()
+            return bind(_HOST, port)
         except Unavailable:
             continue
-        return port
     raise Unavailable(f"Every port from {_FIRST_PORT} to {_LAST_PORT} is taken; choose one with --port.")

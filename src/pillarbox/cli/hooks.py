@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import brief, show_fields, show_json, show_more, show_table, until, when
@@ -21,7 +22,7 @@ def hooks() -> None:
 
 
 @hooks.command("list")
-@click.option("--session", "session_id", help="Only those of this session.")
+@click.option("--session", "session_id", shell_complete=suggest.sessions, help="Only those of this session.")
 @click.option("--status", type=_STATUSES, help="Only those in this state.")
 @click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")

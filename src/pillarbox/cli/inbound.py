@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import brief, read_json, show_fields, show_json, show_more, show_table, until, when
@@ -24,7 +25,7 @@ def inbound() -> None:
 
 
 @inbound.command("post")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", metavar="SESSION", shell_complete=suggest.sessions)
 @click.argument("text")
 @click.option("--origin", default="terminal", show_default=True, help="The platform it comes from.")
 @click.option("--source-id", "source_message_id", help="The platform's id: the same one is taken once.")
@@ -48,7 +49,7 @@ def post(options: Options, /, text: str, payload: str | None, **fields: str | No
 
 
 @inbound.command("list")
-@click.option("--session", "session_id", help="Only those of this session.")
+@click.option("--session", "session_id", shell_complete=suggest.sessions, help="Only those of this session.")
 @click.option("--status", type=_STATUSES, help="Only those in this state.")
 @click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")
@@ -70,7 +71,7 @@ def list_messages(options: Options, /, **fields: object) -> None:
 
 
 @inbound.command("show")
-@click.argument("message_id", metavar="ID", type=_ID)
+@click.argument("message_id", metavar="ID", type=_ID, shell_complete=suggest.stuck_messages)
 @click.pass_obj
 def show(options: Options, message_id: int) -> None:
     """Show a message."""
@@ -79,7 +80,7 @@ def show(options: Options, message_id: int) -> None:
 
 
 @inbound.command("retry")
-@click.argument("message_id", metavar="ID", type=_ID)
+@click.argument("message_id", metavar="ID", type=_ID, shell_complete=suggest.stuck_messages)
 @click.pass_obj
 def retry(options: Options, message_id: int) -> None:
     """Try a waiting message now."""
@@ -87,7 +88,7 @@ def retry(options: Options, message_id: int) -> None:
 
 
 @inbound.command("expire")
-@click.argument("message_id", metavar="ID", type=_ID)
+@click.argument("message_id", metavar="ID", type=_ID, shell_complete=suggest.stuck_messages)
 @click.pass_obj
 def expire(options: Options, message_id: int) -> None:
     """Give a message up, so that the next of its session can go."""

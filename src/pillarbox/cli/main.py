@@ -12,6 +12,9 @@ import click
 
 from pillarbox import __version__
 from pillarbox.cli.backup import backup, restore
+from pillarbox.cli.bench import bench
+from pillarbox.cli.chat import chat
+from pillarbox.cli.completion import completion
 from pillarbox.cli.dev import dev
 from pillarbox.cli.doctor import doctor
 from pillarbox.cli.failures import FAILED, INTERRUPTED, WRONG_USAGE, Failure, code_of
@@ -19,14 +22,19 @@ from pillarbox.cli.hook import hook
 from pillarbox.cli.hooks import hooks
 from pillarbox.cli.inbound import inbound
 from pillarbox.cli.inbox import inbox
+from pillarbox.cli.init import init
 from pillarbox.cli.keys import keys
+from pillarbox.cli.log import act, log
 from pillarbox.cli.messages import messages
 from pillarbox.cli.opt_outs import forget, opt_outs
 from pillarbox.cli.options import Group
+from pillarbox.cli.oversight import attention, audit, nodes
 from pillarbox.cli.send import send
 from pillarbox.cli.serve import serve, worker
 from pillarbox.cli.sessions import sessions
+from pillarbox.cli.tail import tail
 from pillarbox.cli.tenants import tenants
+from pillarbox.cli.top import top
 from pillarbox.cli.upkeep import migrate, prune, status
 from pillarbox.errors import PillarboxError
 from pillarbox.text import printable
@@ -43,6 +51,12 @@ class Root(Group):
             if reconfigure := getattr(stream, "reconfigure", None):
                 reconfigure(errors="backslashreplace")
         sys.exit(self._run(*args, **extra))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        room = formatter.width - 6 - max(map(len, self.commands))
+        for title, section in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(each.name or "", each.get_short_help_str(room)) for each in section])
 
     def _run(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> int:
         try:
@@ -98,12 +112,17 @@ def cli() -> None:
     """Durable two-way messaging: what comes in reaches its session, what goes out its recipient."""
 
 
-for command in (
-    *(dev, serve, worker, migrate, doctor, status, prune, backup, restore),
-    *(send, messages, opt_outs, forget, tenants),
-    *(sessions, inbound, hooks, hook, inbox, keys),
-):
-    cli.add_command(command)
+_SECTIONS = {
+    "Run": (dev, serve, worker, chat),
+    "Look": (status, top, tail, log, attention, nodes, audit),
+    "Send": (send, messages, act, tenants, opt_outs, forget),
+    "Receive": (sessions, inbound, hook, hooks, inbox),
+    "Keep": (init, doctor, migrate, prune, backup, restore, keys, bench, completion),
+}
+"""Every command, as the help sorts them."""
+for section in _SECTIONS.values():
+    for command in section:
+        cli.add_command(command)
 
 
 def main() -> NoReturn:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import brief, show_fields, show_json, show_more, show_table, until, when
@@ -24,13 +25,16 @@ def messages() -> None:
 
 
 @messages.command("list")
-@click.option("--tenant", default="", help="Only those of this tenant.")
+@click.option("--tenant", default="", shell_complete=suggest.tenants, help="Only those of this tenant.")
 @click.option("--status", type=_STATUSES, help="Only those in this state.")
 @click.option("--channel", type=CHANNELS, help="Only those of this channel.")
 @click.option("--to", help="Only those to this recipient; needs --tenant.")
 @click.option("--since", metavar="INSTANT", help="Only those made then or later, as in 2030-01-31T12:00:00Z.")
 @click.option("--until", metavar="INSTANT", help="Only those made before.")
 @click.option("--tag", help="Only those with this tag.")
+@click.option(
+    "--filter", metavar="TEXT", help="Only what matches, as in 'status:failed age:>5m'; in place of the others."
+)
 @click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")
 @click.pass_obj
@@ -51,8 +55,8 @@ def list_messages(options: Options, /, tenant: str, **fields: object) -> None:
 
 
 @messages.command("show")
-@click.argument("message_id", metavar="ID")
-@click.option("--tenant", default="", help="Only if it is this tenant's.")
+@click.argument("message_id", metavar="ID", shell_complete=suggest.messages)
+@click.option("--tenant", default="", shell_complete=suggest.tenants, help="Only if it is this tenant's.")
 @click.pass_obj
 def show(options: Options, message_id: str, tenant: str) -> None:
     """Show a message, its attempts and its events."""
@@ -61,8 +65,8 @@ def show(options: Options, message_id: str, tenant: str) -> None:
 
 
 @messages.command("retry")
-@click.argument("message_id", metavar="ID")
-@click.option("--tenant", default="", help="Only if it is this tenant's.")
+@click.argument("message_id", metavar="ID", shell_complete=suggest.messages)
+@click.option("--tenant", default="", shell_complete=suggest.tenants, help="Only if it is this tenant's.")
 @click.pass_obj
 def retry(options: Options, message_id: str, tenant: str) -> None:
     """Queue a failed, expired or canceled message again, at once."""
@@ -70,8 +74,8 @@ def retry(options: Options, message_id: str, tenant: str) -> None:
 
 
 @messages.command("cancel")
-@click.argument("message_id", metavar="ID")
-@click.option("--tenant", default="", help="Only if it is this tenant's.")
+@click.argument("message_id", metavar="ID", shell_complete=suggest.messages)
+@click.option("--tenant", default="", shell_complete=suggest.tenants, help="Only if it is this tenant's.")
 @click.pass_obj
 def cancel(options: Options, message_id: str, tenant: str) -> None:
     """Cancel a message while no attempt is running."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Command, Group, Options, Whole
 from pillarbox.cli.output import brief, show_json, show_more, show_table, when
@@ -22,7 +23,7 @@ def opt_outs() -> None:
 
 @opt_outs.command("add")
 @click.argument("contact")
-@click.option("--tenant", required=True, help="Whose messages they do not want.")
+@click.option("--tenant", required=True, shell_complete=suggest.tenants, help="Whose messages they do not want.")
 @click.option("--channel", type=_KINDS, default="all", show_default=True)
 @click.option("--reason", help="Why.")
 @click.pass_obj
@@ -36,7 +37,7 @@ def add(options: Options, contact: str, tenant: str, channel: str, reason: str |
 
 
 @opt_outs.command("list")
-@click.option("--tenant", required=True, help="Whose.")
+@click.option("--tenant", required=True, shell_complete=suggest.tenants, help="Whose.")
 @click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
 @click.option("--cursor", help="Where an earlier list went on.")
 @click.pass_obj
@@ -58,7 +59,7 @@ def list_opt_outs(options: Options, tenant: str, limit: int, cursor: str | None)
 
 @opt_outs.command("remove")
 @click.argument("opt_out_id", metavar="ID")
-@click.option("--tenant", required=True, help="Whose.")
+@click.option("--tenant", required=True, shell_complete=suggest.tenants, help="Whose.")
 @click.pass_obj
 def remove(options: Options, opt_out_id: str, tenant: str) -> None:
     """Let a contact be written to again."""
@@ -69,9 +70,9 @@ def remove(options: Options, opt_out_id: str, tenant: str) -> None:
     click.echo("removed")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Erase a contact and what it was sent.")
 @click.argument("contact")
-@click.option("--tenant", required=True, help="Who is to forget them.")
+@click.option("--tenant", required=True, shell_complete=suggest.tenants, help="Who is to forget them.")
 @click.pass_obj
 def forget(options: Options, contact: str, tenant: str) -> None:
     """Take a contact and what it was sent out of everything that is kept; an opt-out goes on to hold."""

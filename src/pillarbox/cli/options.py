@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pillarbox.settings import Settings
 
 
+_OWN, _DEV = "pillarbox.db", "pillarbox-dev.db"
+
+
 @dataclass(slots=True)
 class Options:
     """Which database, which settings, and whether a person or a program reads the answer."""
@@ -43,7 +46,16 @@ class Options:
 
         if self.url is not None and sqlite_path(self.url) == ":memory:":
             raise InvalidInput("database", "a database in memory is gone when the command ends; name a file.")
+        if self.url is None and _is_likely_elsewhere():
+            click.echo(
+                f"Using {_OWN}, which is new; what `pillarbox dev` keeps is in --database sqlite:///{_DEV}.", err=True
+            )
         return Pillarbox.open(self.url, settings=settings or self.settings(), node=node, migrate=migrate)
+
+
+def _is_likely_elsewhere() -> bool:
+    """Whether somebody who tries things out forgot to name the database that they mean."""
+    return not Path(_OWN).exists() and Path(_DEV).exists()
 
 
 class Command(click.Command):

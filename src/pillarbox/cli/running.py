@@ -45,11 +45,14 @@ async def keep_running(
     """Serve and work until told to stop, then let requests and deliveries end; raises if either ended by itself."""
     told = asyncio.create_task(stop.wait())
     server = asyncio.create_task(serving) if serving is not None else None
-    workforce = asyncio.create_task(box.run()) if workers else None
-    tasks = [task for task in (server, workforce) if task is not None]
+    box.nodes.role = "serve" if serving is not None else "worker"
+    workforce = asyncio.create_task(box.run() if workers else box.nodes.run(working=False))
+    tasks = [workforce] if server is None else [server, workforce]
     await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
     died = [task for task in tasks if task.done()]
     box.stop()
+    if not workers:
+        workforce.cancel()
     if server is not None:
         server.cancel()
     told.cancel()

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import read_json, show_json
@@ -20,9 +21,9 @@ _CATEGORIES = click.Choice(["transactional", "marketing"])
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("send", cls=Command)
+@click.command("send", cls=Command, short_help="Queue a message and print its id.")
 @click.argument("channel", type=CHANNELS)
-@click.option("--tenant", required=True, help="Who sends it.")
+@click.option("--tenant", required=True, shell_complete=suggest.tenants, help="Who sends it.")
 @click.option("--to", required=True, help="One mailbox, number, device token or URL.")
 @click.option("--subject", help="An email's subject, a notification's title.")
 @click.option("--text", help="What it says; - reads it from stdin.")

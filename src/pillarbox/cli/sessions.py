@@ -6,6 +6,7 @@ import shlex
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import read_json, show_fields, show_json, show_more, show_table, when
@@ -69,7 +70,7 @@ def open_session(
 
 
 @sessions.command("show")
-@click.argument("session_id")
+@click.argument("session_id", shell_complete=suggest.sessions)
 @click.pass_obj
 def show_session(options: Options, session_id: str) -> None:
     """Show a session and what waits for it."""
@@ -83,7 +84,7 @@ def show_session(options: Options, session_id: str) -> None:
 
 
 @sessions.command("close")
-@click.argument("session_id")
+@click.argument("session_id", shell_complete=suggest.sessions)
 @click.pass_obj
 def close_session(options: Options, session_id: str) -> None:
     """Close a session: nothing more is delivered to it."""

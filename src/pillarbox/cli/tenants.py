@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import read_json, show_fields, show_json, show_more, show_table, when
@@ -22,7 +23,7 @@ def tenants() -> None:
 
 
 @tenants.command("set")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=suggest.tenants)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.pass_obj
 def set_tenant(options: Options, tenant: str, file: str | None) -> None:
@@ -58,7 +59,7 @@ def list_tenants(options: Options, limit: int, cursor: str | None) -> None:
 
 
 @tenants.command("show")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=suggest.tenants)
 @click.pass_obj
 def show(options: Options, tenant: str) -> None:
     """Show a tenant; its credentials are references, never secrets."""
@@ -67,7 +68,7 @@ def show(options: Options, tenant: str) -> None:
 
 
 @tenants.command("delete")
-@click.argument("tenant")
+@click.argument("tenant", shell_complete=suggest.tenants)
 @click.pass_obj
 def delete(options: Options, tenant: str) -> None:
     """Delete a tenant that has nothing waiting."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Command, Options
-from pillarbox.cli.output import show_json, show_table
+from pillarbox.cli.output import show_json, show_table, span
+from pillarbox.cli.progress import progress
 
 
 @click.command(cls=Command)
@@ -35,11 +33,11 @@ def status(options: Options) -> None:
     pipes: dict[str, dict[str, Any]] = ask(options, "GET", "/v1/status")
     if options.json:
         return show_json(pipes)
-    rows = [(name, what, _rounded(count)) for name, pipe in pipes.items() for what, count in pipe.items()]
-    show_table(["pipe", "what", "count"], rows, empty="")
+    rows = [_row(name, dict(pipe)) for name, pipe in pipes.items()]
+    show_table(["pipe", "pending", "in flight", "retrying", "oldest", "also"], rows, empty="")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Delete what has been kept long enough.")
 @click.pass_obj
 def prune(options: Options) -> None:
     """Delete whatever has been kept long enough, until nothing is left to delete."""
@@ -57,33 +55,19 @@ async def _migrate(options: Options) -> list[str]:
 async def _prune(options: Options) -> int:
     pruned, more = 0, True
     async with options.open() as box:
-        with _progress() as advance:
+        with progress("pruning") as advance:
             while more:
                 step, more = await box.prune()
                 pruned += step
-                advance(step)
+                # Nobody knows beforehand how much there is.
+                advance(pruned, None)
     return pruned
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    """A bar on stderr where that is a terminal; nobody knows beforehand how much there is."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("pruning"),
-        BarColumn(),
-        TextColumn("{task.completed} messages and keys"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("pruning", total=None)
-        yield lambda count: progress.advance(task, count)
-
-
-def _rounded(value: object) -> object:
-    return f"{value:.0f}" if isinstance(value, float) else value
+def _row(name: str, pipe: dict[str, Any]) -> tuple[object, ...]:
+    """What every queue counts, each in its column, and in one more whatever else this one does."""
+    queued = [pipe.pop(count, None) for count in ("pending", "processing", "failed")]
+    ages = {what: pipe.pop(what) for what in tuple(pipe) if what.endswith("_age_seconds")}
+    oldest = ages.get("oldest_age_seconds")
+    also = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in pipe.items() if count)
+    return (name, *queued, "" if oldest is None else span(oldest), also)

@@ -11,6 +11,7 @@ from pillarbox.engine.outcome import Delivered, Failed, Outcome, Retry, Skipped
 from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.room import Room
+from pillarbox.engine.watched import WatchedLane
 
 __all__ = [
     "Backoff",
@@ -32,4 +33,5 @@ __all__ = [
     "Skipped",
     "Strand",
     "Turn",
+    "WatchedLane",
 ]

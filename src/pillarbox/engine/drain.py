@@ -12,6 +12,7 @@ from typing import Generic
 
 from pillarbox.clock import Clock
 from pillarbox.engine.bell import Bell
+from pillarbox.engine.crew import Crew
 from pillarbox.engine.flight import Flight
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
@@ -21,6 +22,7 @@ from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
 from pillarbox.engine.room import Room
+from pillarbox.engine.time_limit import TimeLimit
 from pillarbox.errors import Unavailable
 from pillarbox.telemetry import brief, logger
 
@@ -66,6 +68,8 @@ class Drain(Generic[RowT]):
         self._random = random
         self._observe = observe
         self._flights: dict[str, Flight[RowT]] = {}
+        self._crew: Crew[Flight[RowT]] = Crew(self._fly)
+        self._time_limit: TimeLimit[RowT] = TimeLimit(pace.timeout)
         self._finished: list[Settlement[RowT]] = []
         self._dropped: list[tuple[str, object]] | None = None
         self._looked = clock.now()
@@ -83,7 +87,7 @@ class Drain(Generic[RowT]):
     async def step(self) -> int:
         """Claim what is due, deliver all of it, settle all of it; answers how many rows were settled."""
         await self._exchange((), self._room())
-        await self._landed()
+        await self._crew.landed()
         settlements, self._finished = self._finished, []
         if settlements:
             await self._lane.settle(settlements, now=self._clock.now())
@@ -111,8 +115,9 @@ class Drain(Generic[RowT]):
             with renewing():
                 while not self._stopping:
                     self._bell.clear()
-                    await self._take_turn()
-                    await self._rest()
+                    # Straight on while there is more: what was claimed is delivered while the next is being claimed.
+                    if not await self._take_turn():
+                        await self._rest()
                 await self._let_land(grace)
         finally:
             await self._give_back()
@@ -139,12 +144,12 @@ class Drain(Generic[RowT]):
         slots = 0 if self._stopping else self._pace.concurrency
         return Room.of(slots, Counter(flight.strand.destination for flight in self._flights.values()))
 
-    async def _take_turn(self) -> None:
-        """Settle what ended and claim for the free slots, in one transaction."""
+    async def _take_turn(self) -> bool:
+        """Settle what ended and claim for the free slots, in one transaction; whether there may be more for what is left."""
         settlements, self._finished = self._finished, []
-        room = self._room()
+        room = self._room().at_most(self._pace.at_once)
         if not settlements and room.slots <= 0:
-            return
+            return False
         try:
             if self._unsure:
                 await self._give_back_orphans(settlements)
@@ -152,12 +157,13 @@ class Drain(Generic[RowT]):
         except Exception as error:
             self._unsure = True
             await self._recover(settlements, error)
-            return
+            return False
         except asyncio.CancelledError:
             self._finished[:0] = settlements
             raise
         self._pause = _FIRST_PAUSE
         self._report_lost(turn.lost)
+        return len(turn.claimed) == room.slots > 0 and self._room().slots > 0
 
     async def _exchange(self, settlements: Sequence[Settlement[RowT]], room: Room) -> Turn[RowT]:
         """Settle and claim in one transaction, and begin what was claimed, except what was dropped in the meantime."""
@@ -218,11 +224,11 @@ class Drain(Generic[RowT]):
             stale.lose_now()
         self._flights[strand.key] = flight
         self.renewal.add(flight)
-        flight.task = asyncio.create_task(self._fly(flight))
+        self._crew.add(flight)
 
     async def _fly(self, flight: Flight[RowT]) -> None:
         strand = flight.strand
-        flight.begun = True
+        flight.task = asyncio.current_task()
         try:
             for row in strand.rows:
                 flight.deadline = self._clock.monotonic() + self._pace.timeout
@@ -235,6 +241,7 @@ class Drain(Generic[RowT]):
                 if ends:
                     return
         finally:
+            flight.task = None
             self.renewal.remove(flight)
             if flight.lost or flight.is_lost(self._clock.monotonic()):
                 self._lost.note(strand)
@@ -250,25 +257,26 @@ class Drain(Generic[RowT]):
         if flight.called_off:
             return Skipped("", at=self._clock.now())
         began = self._clock.monotonic()
-        limit = asyncio.timeout(self._pace.timeout)
+        self._time_limit.begin(flight)
         try:
-            async with limit:
-                outcome = await self._deliver(row)
+            outcome = await self._deliver(row)
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:
             if flight.lost:
                 log.info("a lease was lost; its delivery was stopped", id=row.id, token=flight.strand.token)
                 return None
-            outcome = self._judge(error, limit)
+            outcome = self._judge(error, late=self._time_limit.end(flight))
+        finally:
+            self._time_limit.end(flight)
         self._observe(row, outcome, self._clock.monotonic() - began)
         if isinstance(outcome, Delivered):
             return outcome
         return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
 
-    def _judge(self, error: BaseException, limit: asyncio.Timeout) -> Outcome:
+    def _judge(self, error: BaseException, *, late: bool) -> Outcome:
         """What an exception means; a destination may raise anything, even a cancellation that nobody asked for."""
-        if limit.expired():
+        if late:
             return Retry(f"The delivery took longer than {self._pace.timeout:g} s.")
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -310,7 +318,7 @@ class Drain(Generic[RowT]):
         for flight in self._flights.values():
             flight.call_off()
         for seconds in _LAST_WAITS:
-            await self._landed(at_most=seconds)
+            await self._crew.landed(at_most=seconds)
             await self._settle_last()
         for flight in self._flights.values():
             log.warning(
@@ -324,11 +332,6 @@ class Drain(Generic[RowT]):
                 self._report_lost(await self._lane.settle(settlements, now=self._clock.now()))
             except Exception as error:
                 log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))
-
-    async def _landed(self, *, at_most: float | None = None) -> None:
-        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=at_most)
 
     def _report_lost(self, lost: Sequence[Settlement[RowT]]) -> None:
         for settlement in lost:

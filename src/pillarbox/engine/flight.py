@@ -16,9 +16,9 @@ class Flight(Generic[RowT]):
         self.strand = strand
         self.deadline = deadline
         self.lease_ends = lease_ends
-        self.begun = False
         self.called_off = False
         self.lost = False
+        self._late = False
         self.task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -37,7 +37,20 @@ class Flight(Generic[RowT]):
             self.call_off()
 
     def call_off(self) -> None:
-        """Stop delivering, or never begin: a task that is cancelled before its first step would not even clean up."""
+        """Stop delivering, or never begin; what has ended has no task any more, which may be another's by now."""
         self.called_off = True
-        if self.begun and self.task is not None:
+        if self.task is not None:
             self.task.cancel()
+
+    def be_late(self) -> None:
+        """Stop delivering what took too long; its task may go on with something else."""
+        self._late = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def was_late(self) -> bool:
+        """Whether it was stopped because it took too long; asked once, after which its task is as it was before."""
+        late, self._late = self._late, False
+        if late and self.task is not None:
+            self.task.uncancel()
+        return late

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_LEAST_AT_ONCE = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -12,3 +14,8 @@ class Pace:
     concurrency: int
     timeout: float
     poll: float
+
+    @property
+    def at_once(self) -> int:
+        """The most that one turn claims: half, so that the other half is delivered meanwhile; a few are not worth halving."""
+        return max(_LEAST_AT_ONCE, -(-self.concurrency // 2))

@@ -20,6 +20,10 @@ class Room:
         """What is left of a node's slots; a destination gets three quarters of them at most, and at least one."""
         return cls(concurrency - sum(taken.values()), max(1, concurrency * 3 // 4), taken)
 
+    def at_most(self, slots: int) -> Room:
+        """The same with no more free slots than that."""
+        return Room(min(slots, self.slots), self.cap, self.taken)
+
     @property
     def full(self) -> list[str]:
         """The destinations that may have no more."""

@@ -10,6 +10,7 @@ from pillarbox.hooks.listeners import LONGEST_TYPE
 from pillarbox.hooks.model import NewEvent
 from pillarbox.hooks.strands import Checked
 from pillarbox.sessions.registry import LONGEST_ID
+from pillarbox.telemetry.traces import current_trace
 from pillarbox.text import check_json, check_name
 
 LARGEST_PAYLOAD = 1024 * 1024
@@ -28,4 +29,4 @@ def check_new_event(new: NewEvent, now: datetime) -> Checked:
         raise InvalidInput("payload", "must be a JSON object.") from error
     if len(text.encode()) > LARGEST_PAYLOAD:
         raise InvalidInput("payload", f"must have at most {LARGEST_PAYLOAD} bytes.")
-    return Checked(new.session_id, new.event_type, text, now)
+    return Checked(new.session_id, new.event_type, text, now, trace=current_trace())

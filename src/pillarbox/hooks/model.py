@@ -54,6 +54,7 @@ class HookRow(NamedTuple):
     payload: dict[str, Any] | None
     took_effect: bool = False
     intact: bool = True
+    trace: str | None = None
 
 
 class HookRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +118,8 @@ def read_payload(text: str) -> dict[str, Any] | None:
 def row_from(row: Row) -> HookRow:
     intact = is_intact(row[9], row[1], row[3], row[7])
     payload = read_payload(row[7]) if intact else None
-    return HookRow(row[0], row[1], row[2], row[3], instant(row[4]), row[5], row[6], payload, bool(row[8]), intact)
+    at = instant(row[4])
+    return HookRow(row[0], row[1], row[2], row[3], at, row[5], row[6], payload, bool(row[8]), intact, row[10])
 
 
 def record_from(row: Row) -> HookRecord:

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pillarbox.audit import Act, Audit
 from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Failed, Lease, Outcome, Pace, Policy, Retry
-from pillarbox.errors import AlreadyEnded, TooMany
-from pillarbox.hooks import agent_state, reading, strands
+from pillarbox.engine.watched import WatchedLane
+from pillarbox.errors import TooMany
+from pillarbox.hooks import acting, agent_state, reading, strands
 from pillarbox.hooks.edge import check_new_event
 from pillarbox.hooks.intake import Intake, Spooled
 from pillarbox.hooks.lane import HookLane, Rescue
@@ -26,9 +28,11 @@ from pillarbox.hooks.strands import Checked
 from pillarbox.hooks.tail import Tail
 from pillarbox.hooks.transcripts import codex_transcript
 from pillarbox.process import is_dead
+from pillarbox.seldom import Seldom
 from pillarbox.sessions import Sessions
 from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics, logger
+from pillarbox.telemetry.traces import traced
 from pillarbox.text import printable
 
 log = logger(__name__)
@@ -60,6 +64,8 @@ class Hooks:
     ) -> None:
         self._database = database
         self._clock = database.clock
+        self._audit = Audit(database)
+        self.glance = Seldom(self.status)
         self._policy = policy
         self._metrics = metrics.hooks
         self._sessions = sessions
@@ -78,7 +84,7 @@ class Hooks:
             settled=self._ring_tails,
         )
         self.drain: Drain[HookRow] = Drain(
-            self.lane,
+            WatchedLane(self.lane, metrics.works.lanes["hooks"]),
             self._deliver,
             policy=Policy(policy.backoff, judge),
             lease=Lease(holder, policy.lease),
@@ -161,9 +167,14 @@ class Hooks:
     async def retry(self, event_id: int) -> HookRecord:
         """Try a waiting event now; a dead one goes again, behind what its session has waiting."""
         now = self._clock.now()
-        record = await self._database.write(lambda: _retry(event_id, now))
-        self._wake()
+        act = Act("retry", "event", str(event_id))
+        record = await self._audit.write(act, lambda: acting.retry(event_id, now))
+        self.after_acting()
         return self._shown(record)
+
+    def after_acting(self) -> None:
+        """Events were hastened or go again, and that is on disk."""
+        self._wake()
 
     async def prune(self) -> tuple[int, bool]:
         """Delete a bounded number of events whose retention is over; how many, and whether there may be more."""
@@ -220,7 +231,8 @@ class Hooks:
             await _complete_transcript(row.payload)
         event = HookEvent(row.id, row.session_id, row.event_type, row.payload, row.attempt_count)
         with self._metrics.inflight.track_inprogress():
-            return await self._listeners.tell(event)
+            told = self._listeners.tell(event)
+            return await traced("hooks", told, parent=row.trace, row_id=row.id, attempt=row.attempt_count)
 
     def _take_effect(self, rows: Sequence[HookRow], now: datetime) -> Step[None]:
         """What ended changes its session, in the transaction that closes it: once, whatever crashes."""
@@ -301,20 +313,3 @@ async def _complete_transcript(payload: dict[str, Any]) -> None:
 def _name_of(payload: dict[str, Any], field: str, *, most: int) -> str | None:
     value = agent_state.text_of(payload, field, most=most)
     return value if value is not None and value.isprintable() else None
-
-
-def _retry(event_id: int, now: datetime) -> Step[HookRecord]:
-    before = yield from reading.get(event_id)
-    strand = (yield from strands.lock([before.session_id]))[before.session_id]
-    record = yield from reading.get(event_id)
-    match record.status:
-        case "dead":
-            yield strands.queries.revive(id=event_id, seq=strand.next_seq, now=now)
-            added = [(strand.session_id, strand.next_seq + 1, 1, strand.next_seq)]
-            yield strands.queries.lengthen(rows=added, now=now)
-        case "delivered" | "superseded":
-            raise AlreadyEnded(f"Event {event_id} is {record.status} and stays so.")
-        case _ if strand.head_seq == record.seq:
-            yield strands.queries.hasten(session_id=strand.session_id, now=now)
-            yield strands.queries.hasten_row(id=event_id, now=now)
-    return (yield from reading.get(event_id))

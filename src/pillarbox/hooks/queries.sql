@@ -14,9 +14,10 @@ ON CONFLICT (session_id) DO NOTHING
 
 -- name: insert
 -- `seq` was taken under the strand's lock; only an event that came before by the same key is refused without a word.
-INSERT INTO hook_outbox (session_id, seq, event_type, event_key, created_at, next_attempt_at, payload, checksum)
-SELECT rows.session_id, rows.seq, rows.event_type, rows.event_key, rows.created_at, :now, rows.payload, rows.checksum
-FROM :rows(session_id text, seq bigint, event_type text, event_key text, created_at instant, payload text, checksum bigint)
+INSERT INTO hook_outbox (session_id, seq, event_type, event_key, created_at, next_attempt_at, payload, checksum, trace)
+SELECT rows.session_id, rows.seq, rows.event_type, rows.event_key, rows.created_at, :now, rows.payload, rows.checksum,
+       rows.trace
+FROM :rows(session_id text, seq bigint, event_type text, event_key text, created_at instant, payload text, checksum bigint, trace text)
 WHERE true
 ON CONFLICT (event_key) WHERE event_key IS NOT NULL DO NOTHING
 RETURNING session_id, seq, id
@@ -96,7 +97,7 @@ FROM :rows(id bigint, token bigint)
 WHERE hook_outbox.id = rows.id
 RETURNING hook_outbox.id, hook_outbox.session_id, hook_outbox.seq, hook_outbox.event_type, hook_outbox.created_at,
     hook_outbox.attempt_count, hook_outbox.last_error, hook_outbox.payload, hook_outbox.took_effect,
-    hook_outbox.checksum
+    hook_outbox.checksum, hook_outbox.trace
 
 -- name: take_strands
 UPDATE hook_strand
@@ -111,7 +112,7 @@ UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing =
 -- name: held_by
 -- What one holder has in flight: its strands first, whatever was delivered before.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count, q.last_error, q.payload, q.took_effect,
-    q.checksum, s.token
+    q.checksum, q.trace, s.token
 FROM hook_strand s
 CROSS JOIN hook_outbox q
 WHERE q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_seq

@@ -25,6 +25,7 @@ class Checked:
     payload_json: str
     created_at: datetime
     key: str | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ def _insert(
         next_seq[item.session_id] = seq + 1
         places[item.session_id, seq] = position
         sum_ = checksum(item.session_id, item.event_type, item.payload_json)
-        rows.append((item.session_id, seq, item.event_type, item.key, item.created_at, item.payload_json, sum_))
+        told = (item.event_type, item.key, item.created_at, item.payload_json, sum_, item.trace)
+        rows.append((item.session_id, seq, *told))
     heads: dict[str, int] = {}
     added: Counter[str] = Counter()
     for session_id, seq, row_id in (yield queries.insert(rows=rows, now=now)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal, Protocol
@@ -16,6 +16,7 @@ from pillarbox.errors import DuplicateMismatch, InvalidInput, NotFound, SessionC
 from pillarbox.inbound.edge import LONGEST_SOURCE_ID
 from pillarbox.inbound.model import Enqueued, MessageType, NewMessage
 from pillarbox.inbound.pipe import Inbound
+from pillarbox.inbound.positions import Position
 from pillarbox.sessions import Channel, Sessions
 from pillarbox.telemetry import brief, logger
 from pillarbox.text import check_json
@@ -78,6 +79,9 @@ class Adapters:
         self._policy = policy
         self._stopped = asyncio.Event()
         self.sources: list[Source] = []
+        self.after_storing: Callable[[Received], None] = lambda message: None
+        self.with_files: Callable[[int, Received], None] = lambda message_id, message: None
+        self.commands: Callable[[Received, str], Awaitable[bool]] | None = None
 
     async def run(self) -> None:
         """Let every source work until `stop`; what they had not confirmed, their platforms tell again."""
@@ -85,10 +89,10 @@ class Adapters:
         try:
             await self._stopped.wait()
         finally:
+            self._stopped.clear()
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._stopped.clear()
+            await _ended(tasks)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -100,15 +104,26 @@ class Adapters:
         ignored = sum(answer == "ignored" for answer in answers)
         return Taken(len(answers) - duplicates - ignored, duplicates, ignored)
 
-    async def take(self, message: Received) -> Enqueued | Literal["duplicate", "ignored"]:
-        """Store one message; when this returns it is on disk, or it never will be."""
+    async def take(
+        self, message: Received, *, position: Position | None = None
+    ) -> Enqueued | Literal["duplicate", "ignored"]:
+        """Store one message; when this returns it is on disk, or it never will be.
+
+        `position` is how far the adapter has read with it, and moves in the same transaction.
+        """
         clean = _storable(message)
         try:
             session_id = await self._session_of(clean)
             while session_id is not None:
                 try:
-                    enqueued = await self._inbound.put(_new(clean, session_id))
-                    return "duplicate" if enqueued.duplicate else enqueued
+                    if self.commands is not None and await self.commands(clean, session_id):
+                        return "ignored"
+                    enqueued = await self._inbound.put(_new(clean, session_id), position=position)
+                    if enqueued.duplicate:
+                        return "duplicate"
+                    self.after_storing(clean)
+                    self.with_files(enqueued.id, clean)
+                    return enqueued
                 except (SessionClosed, NotFound):
                     session_id = await self._successor(clean, session_id)
         except DuplicateMismatch:
@@ -148,7 +163,8 @@ class Adapters:
     async def _create(self, message: Received, session_id: str) -> str:
         """A session for this conversation; whoever else creates one at the same time arrives at the same id."""
         for _ in range(_MOST_SUCCESSORS):
-            own = session_id.startswith(_session_id(message))
+            first = _session_id(message)
+            own = session_id == first or session_id.startswith(f"{first}#")
             try:
                 await self._sessions.open(
                     session_id=session_id,
@@ -162,6 +178,18 @@ class Adapters:
                     continue
             return session_id
         raise Unavailable("Every session that this chat could have is closed; give it one of its own.")
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for all of them: cancelled once, they may close what they have opened, whoever is cancelled meanwhile."""
+    cancelled = False
+    while any(not task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def _new(message: Received, session_id: str) -> NewMessage:

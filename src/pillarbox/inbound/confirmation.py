@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pillarbox.inbound import strands
 from pillarbox.inbound.strands import queries
-from pillarbox.inbound.targets.tmux_text import clean, fenced, without_envelope
+from pillarbox.inbound.targets.tmux_text import clean, fenced, unsigned, without_envelope
 from pillarbox.storage import Row, Step
 
 _LOOK_BACK = 50
@@ -36,7 +36,7 @@ def carried(prompt: str, rows: Sequence[Row]) -> int | None:
     whole = {asked, _plain(without_envelope(prompt))}
     contents = [(row_id, clean(content)) for row_id, content in rows]
     for row_id, content in contents:
-        if content and not whole.isdisjoint((_plain(content), _plain(fenced(content)))):
+        if content and not whole.isdisjoint(_plain(form) for form in (content, fenced(content), unsigned(content))):
             return int(row_id)
     plain = [(row_id, _plain(content)) for row_id, content in contents]
     parts = [(len(content), row_id) for row_id, content in plain if len(content) >= _SHORTEST_PART and content in asked]

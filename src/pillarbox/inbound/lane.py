@@ -21,7 +21,7 @@ _MOST_RESCUED = 500
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
 _EXCERPT = 200
-_CHECKSUM = 22
+_CHECKSUM, _TRACE = 22, 23
 _LONGEST_ERROR = 1000
 
 Held = Settlement[Parcel]
@@ -268,7 +268,7 @@ class InboundLane(StrandLeases[Parcel]):
 
 def _parcel(row: Row, target: str, state: str) -> Parcel:
     intact = is_intact(row[_CHECKSUM], row[1], *row[3:10])
-    return Parcel(message_from(row), target, state == "starting", intact)
+    return Parcel(message_from(row), target, state == "starting", intact, row[_TRACE])
 
 
 def _not_failed(settlements: Sequence[Held]) -> list[Held]:

@@ -101,6 +101,7 @@ class Parcel(msgspec.Struct, frozen=True):
     target: str
     starting: bool = False
     intact: bool = True
+    trace: str | None = None
 
     @property
     def id(self) -> int:

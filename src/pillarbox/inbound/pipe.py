@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Retry
-from pillarbox.errors import AlreadyEnded
-from pillarbox.inbound import reading, strands
+from pillarbox.audit import Act, Audit
+from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Retry, WatchedLane
+from pillarbox.inbound import acting, reading, strands
 from pillarbox.inbound.confirmation import confirm
 from pillarbox.inbound.edge import check_new_message
 from pillarbox.inbound.lane import InboundLane, Rescue
 from pillarbox.inbound.model import (
-    ENDED,
     Enqueued,
     InboundMessage,
     InboundStatus,
@@ -28,19 +27,26 @@ from pillarbox.inbound.model import (
     Status,
 )
 from pillarbox.inbound.policy import InboundPolicy
+from pillarbox.inbound.positions import Position
 from pillarbox.inbound.strands import Checked
 from pillarbox.inbound.targets import Targets, place
-from pillarbox.inbound.targets.targets import Deliver
+from pillarbox.inbound.targets.targets import Deliver, IsWorking
 from pillarbox.inbound.upkeep import Pruned
 from pillarbox.process import is_dead
+from pillarbox.seldom import Seldom
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics, logger
+from pillarbox.telemetry.traces import current_trace, traced
 from pillarbox.text import printable
 
 log = logger(__name__)
 
 DeliverT = TypeVar("DeliverT", bound=Deliver)
+Attempting = Callable[[InboundMessage, Awaitable[Outcome]], Awaitable[Outcome]]
+"""Whoever wants to be around each delivery; it answers the delivery's own outcome."""
+Prepare = Callable[[InboundMessage], Awaitable[InboundMessage | Outcome]]
+"""Whoever makes a voice message or a file ready for its target, or tells why that has to wait."""
 
 _MOST_TOGETHER = 256
 _PRUNE_EVERY = 60.0
@@ -64,10 +70,12 @@ class Inbound:
     ) -> None:
         self._database = database
         self._clock = database.clock
+        self._audit = Audit(database)
+        self.glance = Seldom(self.status)
         self._policy = policy
         self._metrics = metrics.inbound
         self._batch: Batch[Checked, Enqueued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
-        self._targets = Targets(node=node, clock=database.clock)
+        self._targets = Targets(node=node, clock=database.clock, adopted=partial(acting.adopt, sessions))
         self.bell = Bell()
         self.lane = InboundLane(
             database,
@@ -77,7 +85,7 @@ class Inbound:
             sessions=sessions,
         )
         self.drain: Drain[Parcel] = Drain(
-            self.lane,
+            WatchedLane(self.lane, metrics.works.lanes["inbound"]),
             self._deliver,
             policy=Policy(policy.backoff),
             lease=Lease(holder, policy.lease),
@@ -87,6 +95,8 @@ class Inbound:
             random=random,
             observe=self._observe,
         )
+        self.attempting: Attempting = _unwatched
+        self.prepare: Prepare | None = None
         sessions.follow(self)
 
     async def enqueue(
@@ -118,9 +128,9 @@ class Inbound:
         )
         return await self.put(new)
 
-    async def put(self, new: NewMessage) -> Enqueued:
-        """Store one message; concurrent callers share a transaction."""
-        answer = await self._batch.add(Checked(new, check_new_message(new)))
+    async def put(self, new: NewMessage, *, position: Position | None = None) -> Enqueued:
+        """Store one message; concurrent callers share a transaction, and an adapter's position moves in it."""
+        answer = await self._batch.add(Checked(new, check_new_message(new), position, current_trace()))
         if answer.duplicate:
             self._metrics.duplicates.inc()
         else:
@@ -152,18 +162,30 @@ class Inbound:
     async def retry(self, message_id: int) -> InboundMessage:
         """Try a waiting message now; one in flight is left alone, one behind others keeps its place."""
         now = self._clock.now()
-        message = await self._database.write(lambda: _hasten(message_id, now))
+        act = Act("retry", "inbound", str(message_id))
+        message = await self._audit.write(act, lambda: acting.hasten(message_id, now))
         self._wake()
         return self._shown(message)
 
     async def expire(self, message_id: int) -> InboundMessage:
         """Give a message up, so that the next of its session can go."""
         now = self._clock.now()
-        message = await self._database.write(lambda: _expire(message_id, now, self._policy.startup_gate))
-        self.drain.drop(message.session_id, row_id=message_id)
-        self._metrics.expired.inc()
-        self._wake()
+        act = Act("expire", "inbound", str(message_id))
+        message = await self._audit.write(act, lambda: self.expiring(message_id, now))
+        self.after_acting([message])
         return self._shown(message)
+
+    def expiring(self, message_id: int, now: datetime) -> Step[InboundMessage]:
+        """The giving up as a step of a transaction."""
+        return (yield from acting.expire(message_id, now, self._policy.startup_gate))
+
+    def after_acting(self, messages: Sequence[InboundMessage]) -> None:
+        """Messages were hastened or given up, and that is on disk."""
+        for message in messages:
+            if message.status == "expired":
+                self.drain.drop(message.session_id, row_id=message.id)
+                self._metrics.expired.inc()
+        self._wake()
 
     def target(self, name: str) -> Callable[[DeliverT], DeliverT]:
         """Decorate an async callable to make it the target `{"kind": "python", "name": name}`."""
@@ -263,7 +285,20 @@ class Inbound:
             message = msgspec.structs.replace(parcel.message, created_at=created_at)
             parcel = msgspec.structs.replace(parcel, message=message)
         with self._metrics.inflight.track_inprogress():
-            return await self._targets.deliver(parcel)
+            work = self.attempting(parcel.message, self._prepared(parcel))
+            return await traced("inbound", work, parent=parcel.trace, row_id=parcel.id, attempt=parcel.attempt_count)
+
+    async def _prepared(self, parcel: Parcel) -> Outcome:
+        if self.prepare is not None and parcel.message.message_type != "text":
+            prepared = await self.prepare(parcel.message)
+            if not isinstance(prepared, InboundMessage):
+                return prepared
+            parcel = msgspec.structs.replace(parcel, message=prepared)
+        return await self._targets.deliver(parcel)
+
+    def ask_whether_working(self, is_working: IsWorking) -> None:
+        """Let targets know whether the agent of a session is at work on something."""
+        self._targets.is_working = is_working
 
     def _observe(self, parcel: Parcel, outcome: Outcome, seconds: float) -> None:
         self._metrics.observe_delivery(self._targets.kind(parcel), seconds)
@@ -299,36 +334,10 @@ class Inbound:
         return reading.shown(message, self._clock.shown)
 
 
-def _locked_message(message_id: int) -> Step[tuple[InboundMessage, strands.Locked]]:
-    """A message that has not ended, under its strand's lock."""
-    before = yield from reading.get(message_id)
-    locked = yield from strands.lock({before.session_id})
-    message = yield from reading.get(message_id)
-    if message.status in ENDED:
-        raise AlreadyEnded(f"Message {message_id} is {message.status} and stays so.")
-    return message, locked[message.session_id]
-
-
-def _hasten(message_id: int, now: datetime) -> Step[InboundMessage]:
-    message, strand = yield from _locked_message(message_id)
-    if strand.head_seq == message.seq:
-        yield from strands.hasten(message.session_id, message.seq, now)
-    return (yield from reading.get(message_id))
-
-
 def _elsewhere(before: Session, after: Session) -> bool:
     """Whether messages end somewhere else now, or a session that was not ready is."""
     return (before.target, before.node, before.lifecycle_status) != (after.target, after.node, after.lifecycle_status)
 
 
-def _expire(message_id: int, now: datetime, gate: timedelta) -> Step[InboundMessage]:
-    message, strand = yield from _locked_message(message_id)
-    yield strands.queries.expire_row(id=message_id, now=now)
-    if strand.head_seq == message.seq:
-        head = (yield from strands.next_heads([(message.session_id, message.seq)]))[message.session_id]
-        yield strands.queries.replace_head(
-            session_id=message.session_id, head_seq=head, due_at=None if head is None else strand.due(now, gate)
-        )
-    else:
-        yield strands.queries.shorten(session_id=message.session_id)
-    return (yield from reading.get(message_id))
+async def _unwatched(_: InboundMessage, delivery: Awaitable[Outcome]) -> Outcome:
+    return await delivery

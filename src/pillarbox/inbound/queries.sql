@@ -25,10 +25,11 @@ JOIN inbound_queue q ON q.origin = rows.origin AND q.source_message_id = rows.so
 -- `seq` was taken under the strand's lock; only the dedup index may refuse a row without a word.
 INSERT INTO inbound_queue
     (session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url,
-     source_message_id, source_channel_id, created_at, checksum)
+     source_message_id, source_channel_id, created_at, checksum, trace)
 SELECT rows.session_id, rows.seq, rows.origin, rows.message_type, rows.content, rows.payload_json, rows.actor_id,
-       rows.actor_name, rows.actor_avatar_url, rows.source_message_id, rows.source_channel_id, rows.created_at, rows.checksum
-FROM :rows(session_id text, seq bigint, origin text, message_type text, content text, payload_json text, actor_id text, actor_name text, actor_avatar_url text, source_message_id text, source_channel_id text, created_at instant, checksum bigint)
+       rows.actor_name, rows.actor_avatar_url, rows.source_message_id, rows.source_channel_id, rows.created_at, rows.checksum,
+       rows.trace
+FROM :rows(session_id text, seq bigint, origin text, message_type text, content text, payload_json text, actor_id text, actor_name text, actor_avatar_url text, source_message_id text, source_channel_id text, created_at instant, checksum bigint, trace text)
 WHERE true
 ON CONFLICT (origin, source_message_id) WHERE source_message_id IS NOT NULL DO NOTHING
 RETURNING session_id, seq, id
@@ -102,7 +103,7 @@ RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound
     inbound_queue.actor_avatar_url, inbound_queue.status, inbound_queue.created_at, inbound_queue.processed_at,
     inbound_queue.attempt_count, inbound_queue.death_count, inbound_queue.next_retry_at, inbound_queue.last_error,
     inbound_queue.locked_at, inbound_queue.source_message_id, inbound_queue.source_channel_id, inbound_queue.token,
-    inbound_queue.confirmed_at, inbound_queue.checksum
+    inbound_queue.confirmed_at, inbound_queue.checksum, inbound_queue.trace
 
 -- name: held_by
 -- What one holder has in flight, on idx_inbound_strand_lease.
@@ -293,3 +294,11 @@ ORDER BY session_id DESC, seq DESC
 
 -- name: confirm
 UPDATE inbound_queue SET confirmed_at = :now WHERE id :in(ids bigint)
+
+-- name: enrich
+-- Fenced: only whoever delivers a message learns more about it.
+UPDATE inbound_queue SET content = :content, payload_json = :payload_json, checksum = :checksum
+WHERE id = :id AND token = :token AND status = 'processing'
+
+-- name: endings
+SELECT id, status, processed_at FROM inbound_queue WHERE id :in(ids bigint)

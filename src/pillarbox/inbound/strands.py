@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pillarbox.errors import DuplicateMismatch
 from pillarbox.inbound.model import Enqueued, NewMessage
+from pillarbox.inbound.positions import Position, moving
 from pillarbox.sessions.registry import closed_session, unknown_session
 from pillarbox.storage import Row, Step, checksum, load_queries, together
 from pillarbox.text import printable
@@ -20,10 +21,12 @@ Answer = Enqueued | Exception
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A new message that passed the edge, and its payload as text."""
+    """A new message that passed the edge, its payload as text, and how far its adapter has read with it."""
 
     new: NewMessage
     payload_json: str | None
+    position: Position | None = None
+    trace: str | None = None
 
     @property
     def source(self) -> tuple[str, str] | None:
@@ -48,7 +51,15 @@ def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step
             fresh.append(position)
     yield from _insert(items, fresh, strands, answers, now=now, gate=gate)
     yield from _answer_the_rest(items, answers)
+    yield from moving(_reached(items, answers))
     return answers  # type: ignore[return-value]
+
+
+def _reached(items: Sequence[Checked], answers: Sequence[Answer | None]) -> Iterator[Position]:
+    """Where a message is on disk, now or before, its adapter need not look again."""
+    for item, answer in zip(items, answers, strict=True):
+        if item.position is not None and isinstance(answer, Enqueued | DuplicateMismatch):
+            yield item.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +174,7 @@ def _columns(item: Checked, seq: int, now: datetime) -> tuple[object, ...]:
             *(new.session_id, new.origin, new.message_type, new.content, item.payload_json),
             *(new.actor_id, new.actor_name, new.actor_avatar_url),
         ),
+        item.trace,
     )
 
 

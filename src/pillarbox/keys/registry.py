@@ -10,6 +10,7 @@ from datetime import datetime
 import msgspec
 import uuid_utils
 
+from pillarbox.audit import Act, Audit
 from pillarbox.errors import InvalidInput, NotFound
 from pillarbox.keys.model import Key, NewKey
 from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
@@ -34,6 +35,7 @@ class Keys:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._clock = database.clock
+        self._audit = Audit(database)
         self._remembered: dict[str, tuple[Key, float]] = {}
         self._revocations = 0
 
@@ -54,7 +56,7 @@ class Keys:
                 key_id=key_id, digest=_digest(key), tenant=tenant, name=name, now=now, expires_at=until
             )
 
-        await self._database.write(work)
+        await self._audit.write(Act("key.create", "key", key_id, tenant), work)
         shown = self._clock.shown
         return NewKey(key_id, key, tenant, name, shown(now), None if until is None else shown(until))
 
@@ -70,11 +72,11 @@ class Keys:
         """End a key; ending it again changes nothing."""
         now = self._clock.now()
 
-        def work() -> Step[bool]:
-            return bool((yield _queries.revoke(key_id=key_id, now=now)))
+        def work() -> Step[None]:
+            if not (yield _queries.revoke(key_id=key_id, now=now)):
+                raise NotFound(f"There is no key {printable(key_id)}; list the keys to see their ids.")
 
-        if not await self._database.write(work):
-            raise NotFound(f"There is no key {printable(key_id)}; list the keys to see their ids.")
+        await self._audit.write(Act("key.revoke", "key", key_id), work)
         self._forget()
 
     async def revoke_tenant(self, tenant: str) -> None:

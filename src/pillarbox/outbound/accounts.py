@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from pillarbox.errors import InvalidInput
+from pillarbox.errors import InvalidInput, SecretUnavailable
 from pillarbox.outbound.edge import check_sender
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.policy import OutboundPolicy, ProviderPolicy
@@ -27,6 +27,7 @@ DEFAULTS: dict[Channel, dict[str, Any]] = {
 }
 """What carries a channel where neither the tenant nor the operator has chosen."""
 
+_SETTING = "setting:"
 _OURS = frozenset({"provider", "from", "credentials"})
 _WITH_SENDER = frozenset({"email", "sms", "voice", "whatsapp"})
 _AS_IT_IS = ProviderPolicy()
@@ -40,8 +41,10 @@ class Accounts:
         self._policy = policy
 
     def chosen(self, tenant: Mapping[str, Config], channel: Channel) -> Config:
-        """The tenant's entry for a channel, else the operator's, else ours."""
+        """The tenant's entry for a channel, else the operator's, else ours; or the sandbox where that takes everything."""
         config = tenant.get(channel) or self._policy.providers.get(channel) or DEFAULTS.get(channel)
+        if self._policy.sandbox:
+            return {"provider": "sandbox"} | {name: value for name, value in (config or {}).items() if name == "from"}
         if config is None:
             raise InvalidInput("channel", f"no provider carries {channel}; name one in providers.{channel}.")
         return config
@@ -49,12 +52,24 @@ class Accounts:
     def policy_of(self, provider: Provider) -> ProviderPolicy:
         return self._policy.of_provider.get(provider.name, _AS_IT_IS)
 
-    async def account(self, provider: Provider, config: Config) -> Account:
+    def options(self, config: Config) -> Mapping[str, Any]:
+        """What of an entry is the provider's alone."""
+        return {name: value for name, value in config.items() if name not in _OURS}
+
+    async def account(self, provider: Provider, config: Config, options: Mapping[str, Any]) -> Account:
         """The account with its secrets, read here and now; raises `SecretUnavailable`."""
         references = config.get("credentials", {})
-        secrets = {name: await _read(reference) for name, reference in references.items()}
-        options = {name: value for name, value in config.items() if name not in _OURS}
+        secrets = {name: await self._secret(reference) for name, reference in references.items()}
         return Account(self.policy_of(provider).base_url or provider.base_url, options, secrets)
+
+    async def _secret(self, reference: str) -> str:
+        """A reference to a setting is one of ours: no tenant can be given it."""
+        if not reference.startswith(_SETTING):
+            return await _read(reference)
+        name = reference.removeprefix(_SETTING)
+        if name not in self._policy.own_secrets:
+            raise SecretUnavailable(f"{name} is not set on this node.")
+        return self._policy.own_secrets[name]
 
     def check(self, field: str, channel: Channel, config: Config, *, trusted: frozenset[str] = frozenset()) -> None:
         """Refuse an entry that no message could be sent with; a credential is a reference, never a secret."""

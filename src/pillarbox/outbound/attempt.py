@@ -9,7 +9,6 @@ from typing import NamedTuple
 from pillarbox.engine import Delivered, Failed, Retry
 from pillarbox.outbound.model import Category, Channel
 from pillarbox.outbound.provider import Judgement
-from pillarbox.storage import Row, instant
 
 
 class Parcel(NamedTuple):
@@ -37,8 +36,7 @@ class Parcel(NamedTuple):
     settings: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What is to be remembered of an attempt."""
 
     judgement: Judgement
@@ -51,25 +49,28 @@ class Report:
     last_chance: bool = False
 
 
+_ACCEPTED, _TRANSIENT, _REJECTED = Report("accepted"), Report("transient"), Report("rejected")
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted(Delivered):
     """The provider has it."""
 
-    report: Report = Report("accepted")
+    report: Report = _ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
 class Transient(Retry):
     """Not this time, or nobody knows."""
 
-    report: Report = Report("transient")
+    report: Report = _TRANSIENT
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected(Failed):
     """Never."""
 
-    report: Report = Report("rejected")
+    report: Report = _REJECTED
 
 
 def report_of(outcome: Delivered | Retry | Failed) -> Report:
@@ -78,49 +79,6 @@ def report_of(outcome: Delivered | Retry | Failed) -> Report:
         case Accepted() | Transient() | Rejected():
             return outcome.report
         case Delivered():
-            return Report("accepted")
+            return _ACCEPTED
         case _:
             return Report("unknown", error=outcome.error)
-
-
-def parcel_from(
-    row: Row, *, token: int, attempt: int, last_attempt: int, claimed_at: datetime, contacts: tuple[str, ...]
-) -> Parcel:
-    (
-        message_id,
-        tenant_id,
-        channel,
-        category,
-        to_address,
-        subject,
-        text,
-        html,
-        options,
-        sealed,
-        attachments,
-        trace,
-        *rest,
-    ) = row
-    created_at, providers, settings = rest
-    return Parcel(
-        id=message_id,
-        tenant_id=tenant_id,
-        token=token,
-        channel=channel,
-        attempt_count=attempt,
-        last_attempt=last_attempt,
-        claimed_at=claimed_at,
-        contacts=contacts,
-        category=category,
-        to_address=to_address,
-        subject=subject,
-        body_text=text,
-        body_html=html,
-        options=options,
-        sealed=sealed,
-        attachments=attachments,
-        trace=trace,
-        created_at=instant(created_at),
-        providers=providers,
-        settings=settings,
-    )

@@ -24,6 +24,8 @@ class NotBegun(Exception):
 class Beginning:
     """Awaited right before the first byte of a message leaves; costs nothing soon after the claim."""
 
+    __slots__ = ("_clock", "_confirm", "_confirmed_at", "_parcel", "begun")
+
     def __init__(self, parcel: Parcel, confirm: Confirm, clock: Clock) -> None:
         self._parcel = parcel
         self._confirm = confirm

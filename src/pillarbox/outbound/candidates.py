@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import NamedTuple
 
+import msgspec
+
+from pillarbox.outbound.model import Channel
 from pillarbox.outbound.rates import Cap, allowance, next_free, used
 from pillarbox.outbound.settling import EXPIRED, Ending
 from pillarbox.storage import Row, instant_or_none
@@ -17,13 +19,15 @@ EVER = datetime.min.replace(tzinfo=UTC)
 OPTED_OUT = "The recipient has opted out ({}); nothing more is sent."
 TENANT_GONE = "Its tenant was removed before it was sent."
 
+_contacts = msgspec.json.Decoder(tuple[str, ...]).decode
+
 
 class Candidate(NamedTuple):
     """A message that is ready, under our lock."""
 
     message_id: str
     tenant_id: str
-    channel: str
+    channel: Channel
     contacts: tuple[str, ...]
     expires_at: datetime | None
 
@@ -50,9 +54,9 @@ def ready_tenant(name: str, known: str | None, rate: int, used_until: str | date
 
 
 def candidate(
-    message_id: str, tenant_id: str, channel: str, contacts: str, expires_at: str | datetime | None
+    message_id: str, tenant_id: str, channel: Channel, contacts: str, expires_at: str | datetime | None
 ) -> Candidate:
-    return Candidate(message_id, tenant_id, channel, tuple(json.loads(contacts)), instant_or_none(expires_at))
+    return Candidate(message_id, tenant_id, channel, _contacts(contacts), instant_or_none(expires_at))
 
 
 def where_to_go_on(walk: Walk, open_to: Sequence[ReadyTenant], chosen: Sequence[ReadyTenant], slots: int) -> str:
@@ -90,7 +94,9 @@ def within_caps(
     candidates: Sequence[Candidate], shared: set[str], capped: Sequence[Row], now: datetime
 ) -> list[Candidate]:
     """Those whose tenants may send now; a tenant that another node claims for is left to it."""
-    left = Counter({tenant: allowance(Cap.of(rate), instant_or_none(until), now) for tenant, rate, until in capped})
+    left = Counter(
+        {tenant: allowance(Cap.of(rate), instant_or_none(until), now) for tenant, _, _, rate, until in capped}
+    )
     fitting = []
     for candidate in candidates:
         if candidate.tenant_id in shared or left[candidate.tenant_id] > 0:
@@ -101,6 +107,8 @@ def within_caps(
 
 def opted_out_among(admitted: Sequence[Candidate], opted: Sequence[Row]) -> dict[str, Ending]:
     """Which messages would go to someone who does not want them, and the error that says so."""
+    if not opted:
+        return {}
     by_contact: dict[tuple[str, str], set[str]] = {}
     for tenant_id, contact, channel, _ in opted:
         by_contact.setdefault((tenant_id, contact), set()).add(channel)
@@ -117,6 +125,6 @@ def counted(going: Sequence[Candidate], capped: Sequence[Row], now: datetime) ->
     sends = Counter(each.tenant_id for each in going)
     return [
         (tenant, used(Cap.of(rate), instant_or_none(until), now, sends[tenant]))
-        for tenant, rate, until in capped
+        for tenant, _, _, rate, until in capped
         if sends[tenant]
     ]

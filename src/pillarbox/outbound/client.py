@@ -78,10 +78,19 @@ class Client:
         answer = await self._ask(request, deadline=deadline, reach=reach, most=_MOST_READ, begin=begin)
         return Response(answer.status, answer.headers, bytes(answer.body), wall())
 
-    async def download(self, url: str, *, most: int, deadline: float, trusted: frozenset[str] = frozenset()) -> Answer:
-        """Get up to that many bytes from a guarded URL; the answer tells whether that is all."""
-        reach = _reach(url, trusted)
-        return await self._ask(Request("GET", url, {}), deadline=deadline, reach=reach, most=most)
+    async def download(
+        self,
+        url: str,
+        *,
+        most: int,
+        deadline: float,
+        trusted: frozenset[str] = frozenset(),
+        headers: Mapping[str, str] | None = None,
+        guarded: bool = True,
+    ) -> Answer:
+        """Get up to that many bytes from a URL, guarded as `fetch` is; the answer tells whether that is all."""
+        reach = _reach(url, trusted) if guarded else "any"
+        return await self._ask(Request("GET", url, headers or {}), deadline=deadline, reach=reach, most=most)
 
     async def close(self) -> None:
         """Close every connection, idle or not."""

@@ -15,7 +15,7 @@ _LONGEST_NAME = 256
 _LONGEST_TOKEN = 4096
 _LONGEST_URL = 2000
 # The channels whose contacts do not tell by their form what they are.
-_NAMED_FREELY = ("push", "telegram", "inapp")
+_NAMED_FREELY = ("push", "telegram", "discord", "slack", "inapp")
 
 _ATOM = r"[a-z0-9_!#$%&'*+\-/=?^`{|}~]+"
 _LABEL = r"(?!..--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"

@@ -21,7 +21,7 @@ LARGEST_TEXT = 1024 * 1024
 LARGEST_BODY = 1024 * 1024
 LARGEST_DATA = 64 * 1024
 LONGEST_SUBJECT = 998
-LONGEST_SMS = 1600
+LONGEST_TEXTS: dict[Channel, int] = {"sms": 1600, "telegram": 4096, "whatsapp": 4096, "discord": 2000, "slack": 40_000}
 MOST_RECIPIENTS = 100
 MOST_TAGS, LONGEST_TAG = 50, 64
 LAST_PRIORITY = 1000
@@ -40,8 +40,10 @@ _FIELDS: dict[Channel, frozenset[str]] = {
     "push": frozenset({"subject", "text", "platform", "data"}),
     "webhook": frozenset({"body", "method", "headers"}),
     "voice": frozenset({"text", "from"}),
-    "whatsapp": frozenset({"text", "from"}),
-    "telegram": frozenset({"text"}),
+    "whatsapp": frozenset({"text", "from", "data"}),
+    "telegram": frozenset({"text", "data"}),
+    "discord": frozenset({"text"}),
+    "slack": frozenset({"text", "data"}),
     "inapp": frozenset({"subject", "text", "data"}),
 }
 """The fields that each channel knows beside those of every message."""
@@ -126,10 +128,10 @@ def _check_fields(new: NewMessage) -> None:
             raise InvalidInput("text", "is required, or html.")
         case "push" | "inapp" if not (new.text or new.subject or new.data):
             raise InvalidInput("text", "is required, or subject or data.")
-        case "sms" | "voice" | "whatsapp" | "telegram" if not new.text:
+        case "sms" | "voice" | "whatsapp" | "telegram" | "discord" | "slack" if not new.text:
             raise InvalidInput("text", "is required.")
-        case "sms" if len(new.text or "") > LONGEST_SMS:
-            raise InvalidInput("text", f"must have at most {LONGEST_SMS} characters.")
+    if (most := LONGEST_TEXTS.get(new.channel)) and len(new.text or "") > most:
+        raise InvalidInput("text", f"must have at most {most} characters.")
     if new.category not in _CATEGORIES:
         raise InvalidInput("category", f"must be one of {', '.join(_CATEGORIES)}.")
 

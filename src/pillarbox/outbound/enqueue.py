@@ -19,6 +19,7 @@ from pillarbox.storage import Row, Statement, Step, checksum, together
 
 Answer = Queued | Exception
 PENDING = "pending"
+_encoder = msgspec.json.Encoder()
 
 
 class Claim(NamedTuple):
@@ -96,6 +97,8 @@ def _looks(orders: Sequence[Order]) -> list[Statement]:
 
 
 def _refused(orders: Sequence[Order], opted: Sequence[Row]) -> dict[int, str]:
+    if not opted:
+        return {}
     by_contact: dict[tuple[str, str], set[str]] = {}
     for tenant_id, contact, channel, _ in opted:
         by_contact.setdefault((tenant_id, contact), set()).add(channel)
@@ -171,7 +174,7 @@ def _queue(order: Order, now: datetime) -> tuple[object, ...]:
         due,
         message.expires_at,
         order.max_attempts,
-        json.dumps(order.contacts),
+        _json(order.contacts),
     )
 
 
@@ -181,9 +184,9 @@ def _history(order: Order, refusal: str | None, now: datetime) -> tuple[object, 
         message.subject,
         message.text if message.channel != "webhook" else message.body,
         message.html,
-        json.dumps(message.options, ensure_ascii=False),
+        _json(message.options) if message.options else "{}",
         order.sealed,
-        msgspec.json.encode(message.attachments).decode() if message.attachments else None,
+        _json(message.attachments) if message.attachments else None,
     )
     return (
         order.message_id,
@@ -198,9 +201,17 @@ def _history(order: Order, refusal: str | None, now: datetime) -> tuple[object, 
         refusal,
         order.contacts[0],
         message.to,
-        # What stands between two tags is nothing that a tag could be.
-        json.dumps(message.tags, ensure_ascii=False, separators=(",\n", ":")),
+        _tags(message.tags),
         order.trace,
         *said,
         checksum(message.to, *said),
     )
+
+
+def _tags(tags: Sequence[str]) -> str:
+    # What stands between two tags is nothing that a tag could be.
+    return json.dumps(tags, ensure_ascii=False, separators=(",\n", ":")) if tags else "[]"
+
+
+def _json(value: object) -> str:
+    return _encoder.encode(value).decode()

@@ -8,9 +8,9 @@ from functools import partial
 
 import uuid_utils
 
-from pillarbox.engine import Lease, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.engine import Batch, Lease, Room, Settlement, Skipped, Strand, Turn
 from pillarbox.outbound import settling
-from pillarbox.outbound.attempt import Parcel, parcel_from
+from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import (
     EVER,
     Candidate,
@@ -34,7 +34,9 @@ _MOST_AT_ONCE = 500
 _MOST_PROMOTED = 1000
 _MOST_TENANTS = 64
 _MOST_FRUITLESS = 16
-_TO_ADDRESS = 4
+_MOST_BEGUN = 256
+# Where a message's content begins in its row; its checksum stands before it.
+_SAID = 5
 FORGOTTEN = "The recipient was forgotten before it was sent."
 
 Held = Settlement[Parcel]
@@ -54,6 +56,8 @@ class OutboundLane:
         self._pruned_up_to = ""
         self._fruitless = 0
         self._ready_again: datetime | None = None
+        # A provider that is slow to begin has many such messages at once.
+        self._begins: Batch[tuple[Parcel, datetime], bool] = Batch(self._begin_set, most=_MOST_BEGUN, at_once=2)
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
@@ -97,15 +101,7 @@ class OutboundLane:
 
     async def begin(self, parcel: Parcel, now: datetime) -> bool:
         """Mark a message that we hold as about to be sent, as if it were claimed now; whether it may still be sent."""
-
-        def work() -> Step[bool]:
-            yield queries.share_tenant(tenant_id=parcel.tenant_id)
-            opted = yield queries.opted_out(rows=[(parcel.tenant_id, contact) for contact in parcel.contacts])
-            if opted_out_among([Candidate(parcel.id, parcel.tenant_id, parcel.channel, parcel.contacts, None)], opted):
-                return False
-            return bool((yield queries.begin(message_id=parcel.id, token=parcel.token, now=now)))
-
-        return await self._database.write(work)
+        return await self._begins.add((parcel, now))
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         ready_again = self._ready_again
@@ -154,6 +150,23 @@ class OutboundLane:
 
         await self._database.write(work)
 
+    async def _begin_set(self, items: Sequence[tuple[Parcel, datetime]]) -> list[bool]:
+        parcels = {parcel.id: parcel for parcel, _ in items}
+        tenants = sorted({parcel.tenant_id for parcel in parcels.values()})
+        contacts = sorted({(parcel.tenant_id, contact) for parcel in parcels.values() for contact in parcel.contacts})
+
+        latest = max(now for _, now in items)
+
+        def work() -> Step[list[bool]]:
+            yield queries.hold_against_opt_outs(tenant_ids=tenants)
+            opted = yield queries.opted_out(rows=contacts)
+            refused = opted_out_among([_candidate_of(parcel) for parcel in parcels.values()], opted)
+            rows = sorted({(parcel.id, parcel.token) for parcel, _ in items if parcel.id not in refused})
+            begun = {message_id for (message_id,) in ((yield queries.begin(rows=rows, now=latest)) if rows else ())}
+            return [parcel.id in begun for parcel, _ in items]
+
+        return await self._database.write(work)
+
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, expire, promote; then the most urgent of each tenant in turn."""
         walk = yield from self._walk(now)
@@ -173,11 +186,15 @@ class OutboundLane:
             queries.promote(now=now, limit=_MOST_PROMOTED),
             self._ready_tenants(after, _MOST_TENANTS),
         )
-        if expired:
-            yield from settling.expire(queries, [message_id for (message_id,) in expired], now)
         if overdue:
             yield from settling.rescue(queries, overdue, now)
-            found = yield self._ready_tenants(after, _MOST_TENANTS)
+            # What is given back may have expired while it was held.
+            late, found = yield from together(
+                queries.take_expired(now=now, limit=_MOST_AT_ONCE), self._ready_tenants(after, _MOST_TENANTS)
+            )
+            expired = [*expired, *late]
+        if expired:
+            yield from settling.expire(queries, [message_id for (message_id,) in expired], now)
         left = _MOST_TENANTS - len(found)
         whole = left > 0
         if after and left:
@@ -213,65 +230,82 @@ class OutboundLane:
         )
         candidates = in_turns([candidate(*row) for row in rows], names)
         unsent = overtaken(candidates, {each.tenant_id for each in chosen if not each.known}, now)
-        sendable = [each for each in candidates if each.message_id not in unsent]
-        fitting = within_caps(sendable, {tenant for (tenant,) in shared}, capped, now)
+        sendable = [each for each in candidates if each.message_id not in unsent] if unsent else candidates
+        fitting = within_caps(sendable, {row[0] for row in shared}, capped, now)
         places, _ = room.admit([each.tenant_id for each in fitting])
         admitted = [fitting[place] for place in places]
-        contents, refused = (yield from _read(admitted)) if admitted else ({}, {})
+        taken, refused = (yield from _take(admitted, lease, now)) if admitted else ({}, {})
         unsent |= refused
-        if unsent:
-            yield from settling.close(queries, unsent, now)
         going = [each for each in admitted if each.message_id not in refused]
-        claimed = (yield from _take(going, contents, capped, lease, now)) if going else []
-        return claimed, len(unsent)
-
-
-def _read(admitted: Sequence[Candidate]) -> Step[tuple[dict[str, Row], dict[str, Ending]]]:
-    """What each message says, and which of them nobody wants to have or nobody may read any more."""
-    contacts = {(each.tenant_id, contact) for each in admitted for contact in each.contacts}
-    opted, rows = yield from together(
-        queries.opted_out(rows=sorted(contacts)),
-        queries.contents(message_ids=[each.message_id for each in admitted]),
-    )
-    contents = {row[0]: row[:-1] for row in rows if row[_TO_ADDRESS] is not None}
-    refused = {row[0]: Ending("failed", DAMAGED) for row in rows if row[0] in contents and not _is_intact(row)}
-    refused |= opted_out_among(admitted, opted)
-    refused |= {each.message_id: Ending("canceled", FORGOTTEN) for each in admitted if each.message_id not in contents}
-    return contents, refused
-
-
-def _is_intact(row: Row) -> bool:
-    return is_intact(row[-1], *row[_TO_ADDRESS : _TO_ADDRESS + 7])
+        closing = settling.closing(queries, unsent, now) if unsent else []
+        spent = counted(going, capped, now)
+        counting = [queries.count_sends(rows=spent)] if spent else []
+        if closing or counting:
+            yield from together(*closing, *counting)
+        ways = {row[0]: (row[1], row[2]) for row in (*shared, *capped)}
+        return [_strand(each, *taken[each.message_id], *ways[each.tenant_id], now) for each in going], len(unsent)
 
 
 def _take(
-    going: Sequence[Candidate], contents: dict[str, Row], capped: Sequence[Row], lease: Lease, now: datetime
-) -> Step[list[Strand[Parcel]]]:
-    take = queries.take(
-        message_ids=[each.message_id for each in going],
-        now=now,
-        lease_until=now + lease.length,
-        holder=lease.holder,
+    admitted: Sequence[Candidate], lease: Lease, now: datetime
+) -> Step[tuple[dict[str, tuple[Row, Row]], dict[str, Ending]]]:
+    """Take messages; the mark and the content of each, and those among them that nobody wants or may read any more."""
+    contacts = {(each.tenant_id, contact) for each in admitted for contact in each.contacts}
+    message_ids = [each.message_id for each in admitted]
+    opted, contents, marks = yield from together(
+        queries.opted_out(rows=sorted(contacts)),
+        queries.contents(message_ids=message_ids),
+        queries.take(message_ids=message_ids, now=now, lease_until=now + lease.length, holder=lease.holder),
     )
-    spent = counted(going, capped, now)
-    (taken, *_) = yield from together(take, *([queries.count_sends(rows=spent)] if spent else []))
-    marks = {row[0]: row for row in taken}
-    return [_strand(contents[each.message_id], marks[each.message_id], each.contacts, now) for each in going]
+    said = {row[0]: row for row in contents if row[_SAID] is not None}
+    refused = {
+        key: Ending("failed", DAMAGED) for key, row in said.items() if not is_intact(row[_SAID - 1], *row[_SAID:])
+    }
+    refused |= opted_out_among(admitted, opted)
+    if len(said) < len(admitted):
+        refused |= {key: Ending("canceled", FORGOTTEN) for key in message_ids if key not in said}
+    return {mark[0]: (mark, said[mark[0]]) for mark in marks if mark[0] in said}, refused
 
 
-def _strand(row: Row, mark: Row, contacts: tuple[str, ...], now: datetime) -> Strand[Parcel]:
-    _, token, attempt, last_attempt = mark
-    parcel = parcel_from(
-        row, token=token, attempt=attempt, last_attempt=last_attempt, claimed_at=now, contacts=contacts
+def _strand(
+    candidate: Candidate, mark: Row, content: Row, providers: str, settings: str, now: datetime
+) -> Strand[Parcel]:
+    message_id, token, attempt, last_attempt = mark
+    _, category, created_at, trace, _, to_address, subject, text, html, options, sealed, attachments = content
+    parcel = Parcel(
+        message_id,
+        candidate.tenant_id,
+        token,
+        candidate.channel,
+        attempt,
+        last_attempt,
+        now,
+        candidate.contacts,
+        category,
+        to_address,
+        subject,
+        text,
+        html,
+        options,
+        sealed,
+        attachments,
+        trace,
+        instant(created_at),
+        providers,
+        settings,
     )
-    return Strand(parcel.id, parcel.tenant_id, token, (parcel,))
+    return Strand(message_id, candidate.tenant_id, token, (parcel,))
 
 
 def _bare_strand(message_id: str, tenant_id: str, token: int, attempt: int, last_attempt: int) -> Strand[Parcel]:
     """A strand that is only to be given back: what it says does not matter."""
-    nothing = ("",) * 2
-    row = (message_id, tenant_id, "email", "transactional", "", None, None, None, "{}", None, None, None)
-    return _strand((*row, EVER.isoformat(), *nothing), (message_id, token, attempt, last_attempt), (), EVER)
+    candidate = Candidate(message_id, tenant_id, "email", (), None)
+    content = (message_id, "transactional", EVER, None, None, "", None, None, None, "{}", None, None)
+    return _strand(candidate, (message_id, token, attempt, last_attempt), content, "{}", "{}", EVER)
+
+
+def _candidate_of(parcel: Parcel) -> Candidate:
+    return Candidate(parcel.id, parcel.tenant_id, parcel.channel, parcel.contacts, None)
 
 
 def _names(strands: Sequence[Strand[Parcel]]) -> list[tuple[str, int]]:

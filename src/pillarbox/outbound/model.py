@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
-Channel = Literal["email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp"]
-CHANNELS: tuple[Channel, ...] = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
+Channel = Literal["email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "discord", "slack", "inapp"]
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
 Category = Literal["transactional", "marketing"]
 Status = Literal["pending", "processing", "retrying", "sent", "delivered", "bounced", "failed", "canceled", "expired"]
 STATUSES: tuple[Status, ...] = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from functools import cache
 
 from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Outcome, Retry, Skipped
-from pillarbox.outbound.attempt import Parcel, report_of
+from pillarbox.outbound.attempt import Parcel, Report, report_of
 from pillarbox.outbound.enqueue import Order
 from pillarbox.outbound.model import OutboundStatus
 from pillarbox.telemetry import logger
@@ -24,42 +25,53 @@ class Observer:
     def __init__(self, metrics: OutboundMetrics, clock: Clock) -> None:
         self._metrics = metrics
         self._clock = clock
+        # Finding a counter by its labels costs more than counting: channels and providers are few.
+        self._enqueued = cache(lambda channel: metrics.enqueued.labels(channel=channel))
+        self._sent = cache(lambda channel: metrics.sent.labels(channel=channel))
+        self._waited = cache(lambda channel: metrics.time_to_send.labels(channel=channel))
+        self._took = cache(lambda channel, provider: metrics.send_duration.labels(channel=channel, provider=provider))
 
     def enqueued(self, order: Order) -> None:
-        self._metrics.enqueued.labels(channel=order.message.channel).inc()
+        self._enqueued(order.message.channel).inc()
 
     def show(self, status: OutboundStatus) -> None:
         self._metrics.queue_length.set(status.pending + status.failed)
         self._metrics.oldest_age_seconds.set(status.oldest_age_seconds or 0)
 
-    def in_flight(self) -> AbstractContextManager[None]:
-        return self._metrics.inflight.track_inprogress()
+    def watch(self, in_flight: Callable[[], int]) -> None:
+        """Whatever is in flight is counted when somebody asks."""
+        self._metrics.inflight.set_function(in_flight)
 
     def observe(self, parcel: Parcel, outcome: Outcome, seconds: float) -> None:
         """Note how an attempt ended."""
         if isinstance(outcome, Skipped):
             return
         report = report_of(outcome)
-        provider = report.provider or "none"
-        about = {
-            "tenant": parcel.tenant_id,
-            "message_id": parcel.id,
-            "channel": parcel.channel,
-            "provider": provider,
-            "attempt": parcel.attempt_count,
-        }
-        names_a_file = (report.error or "").startswith(_NAMES_A_FILE)
-        cause = "An attachment could not be had." if names_a_file else report.error
-        why = {"cause": cause, "outcome": report.judgement, "status_code": report.status_code}
-        self._metrics.send_duration.labels(channel=parcel.channel, provider=provider).observe(seconds)
+        self._took(parcel.channel, report.provider or "none").observe(seconds)
         if isinstance(outcome, Delivered):
-            self._metrics.sent.labels(channel=parcel.channel).inc()
+            self._sent(parcel.channel).inc()
             waited = (self._clock.now() - parcel.created_at).total_seconds()
-            self._metrics.time_to_send.labels(channel=parcel.channel).observe(max(0.0, waited))
-            log.info("sent", **about)
+            self._waited(parcel.channel).observe(max(0.0, waited))
+            log.info("sent", **_about(parcel, report))
         elif isinstance(outcome, Retry) and parcel.attempt_count < parcel.last_attempt:
             self._metrics.retries.labels(channel=parcel.channel).inc()
-            log.warning("not sent; it will be tried again", **why, **about)
+            log.warning("not sent; it will be tried again", **_why(report), **_about(parcel, report))
         else:
             self._metrics.failed.labels(channel=parcel.channel).inc()
-            log.error("not sent; it will not be tried again", **why, **about)
+            log.error("not sent; it will not be tried again", **_why(report), **_about(parcel, report))
+
+
+def _about(parcel: Parcel, report: Report) -> dict[str, object]:
+    return {
+        "tenant": parcel.tenant_id,
+        "message_id": parcel.id,
+        "channel": parcel.channel,
+        "provider": report.provider or "none",
+        "attempt": parcel.attempt_count,
+    }
+
+
+def _why(report: Report) -> dict[str, object]:
+    names_a_file = (report.error or "").startswith(_NAMES_A_FILE)
+    cause = "An attachment could not be had." if names_a_file else report.error
+    return {"cause": cause, "outcome": report.judgement, "status_code": report.status_code}

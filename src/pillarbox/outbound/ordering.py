@@ -13,7 +13,7 @@ from pillarbox.errors import InvalidInput
 from pillarbox.outbound import contacts
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.edge import check_message
-from pillarbox.outbound.enqueue import Claim, Order, answer_to
+from pillarbox.outbound.enqueue import Answer, Claim, Order, answer_to
 from pillarbox.outbound.lane import new_id
 from pillarbox.outbound.model import Checked, NewMessage, Queued, Tenant
 from pillarbox.outbound.policy import OutboundPolicy
@@ -73,14 +73,26 @@ class Orders:
         if claim is None:
             return None
         if connection is None:
-            answer = await database.read(partial(answer_to, claim))
-        else:
-            from pillarbox.outbound import foreign
+            return _or_raise(await database.read(partial(answer_to, claim)))
+        from pillarbox.outbound import foreign
 
-            answer = await foreign.look_up(connection, claim, database)
-        if isinstance(answer, Exception):
-            raise answer from None
-        return answer
+        return _or_raise(await foreign.look_up(connection, claim, database))
+
+    def put_on(
+        self, connection: Any, tenant: Tenant, new: NewMessage, idempotency_key: str | None, database: Database
+    ) -> Queued:
+        """Queue a message in the caller's transaction, without an event loop."""
+        from pillarbox.outbound import foreign
+
+        try:
+            order = self.order(tenant, new, idempotency_key)
+        except InvalidInput:
+            claim = None if idempotency_key is None else self._claim(tenant.tenant_id, new, idempotency_key)
+            answered = None if claim is None else _or_raise(foreign.look_up_blocking(connection, claim, database))
+            if answered is None:
+                raise
+            return answered
+        return foreign.enqueue_blocking(connection, order, database, now=self._clock.now())
 
     def _claim(self, tenant_id: str, new: NewMessage, idempotency_key: str) -> Claim | None:
         """The key and what it stands for; None for a message that could never have been taken."""
@@ -112,3 +124,9 @@ class Orders:
 
     def _fingerprint(self, tenant_id: str, new: NewMessage) -> str:
         return self._sealer.contact_hash(f"message:{tenant_id}", msgspec.json.encode(new, order="sorted").decode())
+
+
+def _or_raise(answer: Answer | None) -> Queued | None:
+    if isinstance(answer, Exception):
+        raise answer from None
+    return answer

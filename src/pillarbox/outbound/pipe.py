@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any
 
-from pillarbox.engine import Backoff, Batch, Bell, Chore, Drain, Lease, Outcome, Pace, Policy
-from pillarbox.errors import InvalidInput, NotFound, SettingsError, Unavailable
-from pillarbox.outbound import acting, contacts, reading
+from pillarbox.audit import Act, Audit
+from pillarbox.engine import Backoff, Batch, Bell, Chore, Drain, Lease, Pace, Policy, WatchedLane
+from pillarbox.errors import InvalidInput, NotFound, Unavailable
+from pillarbox.outbound import acting, checks, contacts, reading
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.beginning import START_WITHIN
 from pillarbox.outbound.client import Client
-from pillarbox.outbound.destinations import check_origin
+from pillarbox.outbound.contents import Contents
 from pillarbox.outbound.enqueue import Order, enqueue
 from pillarbox.outbound.lane import OutboundLane, queries
 from pillarbox.outbound.messages import Message
@@ -28,6 +29,7 @@ from pillarbox.outbound.model import (
     OutboundMessage,
     OutboundStatus,
     Queued,
+    Tenant,
 )
 from pillarbox.outbound.observing import Observer
 from pillarbox.outbound.ordering import Orders
@@ -35,9 +37,10 @@ from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.providers import Providers
 from pillarbox.outbound.reading import Filter
 from pillarbox.outbound.sender import Sender
-from pillarbox.outbound.tenants import Tenants
+from pillarbox.outbound.tenants import Tenants, keeping
 from pillarbox.process import is_dead
 from pillarbox.secrets.sealing import Sealer
+from pillarbox.seldom import Seldom
 from pillarbox.storage import Database, Row, Step, instant
 from pillarbox.telemetry import Metrics
 from pillarbox.text import check_text, printable
@@ -68,8 +71,11 @@ class Outbound:
     ) -> None:
         self._database = database
         self._clock = database.clock
+        self._audit = Audit(database)
+        self.glance = Seldom(self.status)
         self._policy = policy
         self._sealer = sealer
+        self.contents = Contents(database, sealer, self._clock)
         self._accounts = Accounts(providers, policy)
         self._orders = Orders(self._accounts, sealer=sealer, policy=policy, clock=self._clock)
         self._observer = Observer(metrics.outbound, self._clock)
@@ -91,8 +97,8 @@ class Outbound:
         self.tenants = Tenants(database, check_provider=self._accounts.check, default_rate=policy.rate_per_minute)
         self.bell = Bell()
         self.drain: Drain[Parcel] = Drain(
-            self.lane,
-            self._send,
+            WatchedLane(self.lane, metrics.works.lanes["outbound"]),
+            self._sender.send,
             policy=Policy(Backoff((policy.channel.backoff_base,), policy.channel.jitter)),
             lease=Lease(holder, policy.lease),
             pace=Pace(policy.concurrency, policy.longest_attempt, policy.poll),
@@ -101,6 +107,7 @@ class Outbound:
             random=random,
             observe=self._observer.observe,
         )
+        self._observer.watch(lambda: self.drain.in_flight)
 
     async def send(
         self,
@@ -142,6 +149,18 @@ class Outbound:
         self._wake()
         return queued
 
+    def put_on(self, connection: Any, tenant: Tenant, new: NewMessage, *, idempotency_key: str | None) -> Queued:
+        """The same in the caller's transaction and on its thread, without an event loop."""
+        return self._orders.put_on(connection, tenant, new, idempotency_key, self._database)
+
+    def queuing(self, tenant: Tenant, new: NewMessage, now: datetime) -> Step[str]:
+        """Queue a message of our own as a step of a transaction, and answer its id; ring the bell once that is on disk."""
+        yield from keeping(tenant, now)
+        (answer,) = yield from enqueue([self._orders.order(tenant, new, None)], now)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer.message_id
+
     async def get(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         return await self._database.read(lambda: reading.get(tenant_id, message_id, self._clock.shown))
 
@@ -162,13 +181,15 @@ class Outbound:
     async def cancel(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         """End a message while no attempt of it is running."""
         now = self._clock.now()
-        await self._database.write(lambda: acting.cancel(tenant_id, message_id, now))
+        act = Act("cancel", "message", message_id, tenant_id or None)
+        await self._audit.write(act, lambda: acting.cancel(tenant_id, message_id, now))
         return await self.get(message_id, tenant_id=tenant_id)
 
     async def retry(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         """Queue a message that failed, expired or was canceled again, at once."""
         now = self._clock.now()
-        await self._database.write(lambda: acting.retry(tenant_id, message_id, now))
+        act = Act("retry", "message", message_id, tenant_id or None)
+        await self._audit.write(act, lambda: acting.retry(tenant_id, message_id, now))
         self._wake()
         return await self.get(message_id, tenant_id=tenant_id)
 
@@ -185,7 +206,7 @@ class Outbound:
         hashed = self._sealer.contact_hash(tenant_id, canonical)
         now = self._clock.now()
         work = partial(acting.opt_out, tenant_id, hashed, channel, address=canonical, reason=reason, now=now)
-        row, is_new = await self._database.write(work)
+        row, is_new = await self._audit.write(lambda done: Act("opt-out.add", "opt-out", done[0][0], tenant_id), work)
         await self._until_begun(tenant_id, hashed)
         return reading.opt_out_from(row, self._clock.shown), is_new
 
@@ -200,11 +221,11 @@ class Outbound:
     async def remove_opt_out(self, tenant_id: str, opt_out_id: str) -> None:
         """Let a contact be written to again."""
 
-        def work() -> Step[list[Row]]:
-            return (yield queries.remove_opt_out(tenant_id=tenant_id, opt_out_id=opt_out_id))
+        def work() -> Step[None]:
+            if not (yield queries.remove_opt_out(tenant_id=tenant_id, opt_out_id=opt_out_id)):
+                raise NotFound(f"There is no such opt-out at tenant {printable(tenant_id)}; list them first.")
 
-        if not await self._database.write(work):
-            raise NotFound(f"There is no such opt-out at tenant {printable(tenant_id)}; list them first.")
+        await self._audit.write(Act("opt-out.remove", "opt-out", opt_out_id, tenant_id), work)
 
     async def unsubscribe(self, token: str) -> bool:
         """Opt out whoever an unsubscribe link was sent to; False for a token that is not ours."""
@@ -229,6 +250,7 @@ class Outbound:
                 work = partial(acting.forget, tenant_id, hashed, self._clock.now(), limit=_FORGET_AT_ONCE)
                 step = await self._database.write(work)
                 forgotten += step
+        await self._audit.note(Act("forget", "tenant", tenant_id, tenant_id))
         return forgotten
 
     def contact_hash(self, tenant_id: str, channel: str, to: str) -> str:
@@ -248,20 +270,7 @@ class Outbound:
 
     def check_policy(self) -> None:
         """Refuse numbers and names of the operator's that nothing could be sent with; the fault names its setting."""
-        policy = self._policy
-        for channel, config in policy.providers.items():
-            if channel not in CHANNELS:
-                raise InvalidInput(f"outbound.providers.{channel}", f"is no channel; those are {', '.join(CHANNELS)}.")
-            self._accounts.check(f"outbound.providers.{channel}", channel, config)
-        for index, origin in enumerate(sorted(policy.trusted)):
-            check_origin(f"outbound.trusted_destinations.{index}", origin)
-        for name, provider in policy.of_provider.items():
-            if name not in self.providers:
-                raise InvalidInput(
-                    f"providers.{name}", f"is no provider; those are {', '.join(sorted(self.providers))}."
-                )
-            if provider.timeout is not None and provider.timeout >= policy.lease.total_seconds():
-                raise InvalidInput(f"providers.{name}.timeout_seconds", "must be below outbound.lease_seconds.")
+        checks.check_policy(self._policy, self._accounts, self.providers)
 
     def require_key(self) -> str:
         """The id of the key that seals and hashes, or `Unavailable` where none was set."""
@@ -273,17 +282,7 @@ class Outbound:
             key_id = self.require_key()
         except Unavailable:
             return
-
-        def look() -> Step[list[Row]]:
-            return (yield queries.sealing_key())
-
-        def remember() -> Step[list[Row]]:
-            yield queries.remember_sealing_key(key_id=key_id)
-            return (yield queries.sealing_key())
-
-        rows = await self._database.read(look) or await self._database.write(remember)
-        if rows[0][0] != key_id:
-            raise SettingsError("secrets.key is not the one that this database was begun with; set that one again.")
+        await checks.check_key(self._database, key_id)
 
     async def close(self) -> None:
         await self._client.close()
@@ -323,9 +322,9 @@ class Outbound:
     async def _enqueue_set(self, orders: Sequence[Order]) -> Sequence[Queued | Exception]:
         return await self._database.write_new(partial(enqueue, orders, self._clock.now()))
 
-    async def _send(self, parcel: Parcel) -> Outcome:
-        with self._observer.in_flight():
-            return await self._sender.send(parcel)
+    def after_acting(self) -> None:
+        """Messages were queued again or canceled, and that is on disk."""
+        self._wake()
 
     def _wake(self) -> None:
         self.bell.ring()

@@ -53,6 +53,10 @@ class OutboundPolicy:
     providers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     of_provider: Mapping[str, ProviderPolicy] = field(default_factory=dict)
     public_url: str | None = None
+    own_secrets: Mapping[str, str] = field(default_factory=dict)
+    """Secrets of the operator's own settings, by their names; only messages of our own are sent with them."""
+    sandbox: bool = False
+    """Whether the sandbox takes everything."""
 
     @property
     def longest_attempt(self) -> float:

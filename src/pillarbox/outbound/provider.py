@@ -29,9 +29,12 @@ class Attachment:
     content: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Outgoing:
-    """A message at one attempt, complete: no provider looks anything up."""
+    """A message at one attempt, complete: no provider looks anything up.
+
+    Not frozen, because making a frozen one takes as long as all else that is done for a message before it is sent.
+    """
 
     message_id: str
     tenant_id: str

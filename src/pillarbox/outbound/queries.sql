@@ -6,23 +6,6 @@ FROM tenants WHERE tenant_id = :tenant_id
 -- Whoever opts a contact out holds the tenant against everybody who is about to mark its messages as being sent.
 SELECT tenant_id FROM tenants WHERE tenant_id = :tenant_id :lock(tenants)
 
--- name: list_tenants
-SELECT tenant_id, name, providers, settings, rate_per_minute, rate_until, created_at, updated_at
-FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit
-
--- name: put_tenant
-INSERT INTO tenants (tenant_id, name, providers, settings, rate_per_minute, rate_until, created_at, updated_at)
-VALUES (:tenant_id, :name, :providers, :settings, :rate_per_minute, :rate_until, :now, :now)
-ON CONFLICT (tenant_id) DO UPDATE SET
-    name = excluded.name, providers = excluded.providers, settings = excluded.settings,
-    rate_per_minute = excluded.rate_per_minute, rate_until = excluded.rate_until, updated_at = excluded.updated_at
-
--- name: waits_for_tenant
-SELECT message_id FROM message_queue WHERE tenant_id = :tenant_id LIMIT 1
-
--- name: delete_tenant
-DELETE FROM tenants WHERE tenant_id = :tenant_id
-
 -- name: known_tenants
 SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text)
 
@@ -98,14 +81,14 @@ SELECT walk.tenant_id, t.tenant_id, COALESCE(t.rate_per_minute, :default_rate), 
 FROM walk LEFT JOIN tenants t ON t.tenant_id = walk.tenant_id WHERE walk.tenant_id IS NOT NULL ORDER BY walk.tenant_id
 
 -- name: share_tenants
--- Those without a cap: any number of nodes may claim for them at once, but no opt-out comes in between.
-SELECT tenant_id FROM tenants
+-- Those without a cap, and how they send: any number of nodes may claim for them at once, but no opt-out comes in between.
+SELECT tenant_id, providers, settings FROM tenants
 WHERE tenant_id :in(tenant_ids text) AND COALESCE(rate_per_minute, :default_rate) = 0
 ORDER BY tenant_id :share(tenants)
 
 -- name: hold_capped_tenants
 -- Those with a cap are claimed for by one node at a time, so that the cap holds.
-SELECT tenant_id, COALESCE(rate_per_minute, :default_rate), rate_until FROM tenants
+SELECT tenant_id, providers, settings, COALESCE(rate_per_minute, :default_rate), rate_until FROM tenants
 WHERE tenant_id :in(tenant_ids text) AND COALESCE(rate_per_minute, :default_rate) > 0
 ORDER BY tenant_id :skip_locked(tenants)
 
@@ -135,21 +118,21 @@ SET state = 'sending', claimed_at = :now, lease_until = :lease_until, holder = :
 WHERE message_id :in(message_ids text)
 RETURNING message_id, token, attempt_count, last_attempt
 
--- name: share_tenant
-SELECT tenant_id FROM tenants WHERE tenant_id = :tenant_id :share(tenants)
+-- name: hold_against_opt_outs
+SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text) ORDER BY tenant_id :share(tenants)
 
 -- name: begin
--- A send that begins long after its claim: whoever opts out from now on waits for it, as for one just claimed.
+-- Sends that begin long after their claim: whoever opts out from now on waits for them, as for those just claimed.
 UPDATE message_queue SET claimed_at = :now
-WHERE message_id = :message_id AND token = :token AND lease_until IS NOT NULL AND (expires_at IS NULL OR expires_at > :now)
+WHERE message_id IN (
+    SELECT q.message_id FROM message_queue q JOIN :rows(message_id text, token bigint)
+    ON q.message_id = rows.message_id AND q.token = rows.token
+    WHERE q.lease_until IS NOT NULL AND (q.expires_at IS NULL OR q.expires_at > :now) ORDER BY q.message_id :lock(q))
 RETURNING message_id
 
 -- name: contents
--- What a message says, and how its tenant sends it.
-SELECT h.message_id, h.tenant_id, h.channel, h.category, h.to_address, h.subject, h.body_text, h.body_html, h.options, h.sealed,
-    h.attachments, h.trace, h.created_at, t.providers, t.settings, h.checksum
-FROM message_history h JOIN tenants t ON t.tenant_id = h.tenant_id
-WHERE h.message_id :in(message_ids text)
+SELECT message_id, category, created_at, trace, checksum, to_address, subject, body_text, body_html, options, sealed, attachments
+FROM message_history WHERE message_id :in(message_ids text)
 
 -- name: held_by
 SELECT message_id, tenant_id, token, attempt_count, last_attempt FROM message_queue WHERE lease_until IS NOT NULL AND holder = :holder
@@ -185,6 +168,12 @@ SET state = CASE WHEN rows.next_attempt_at <= :now THEN 'ready' ELSE 'scheduled'
 FROM :rows(message_id text, next_attempt_at instant, given_back bigint, last_attempt bigint)
 WHERE message_queue.message_id = rows.message_id
 
+-- name: insert_accepted
+INSERT INTO message_attempt (message_id, attempt, started_at, finished_at, outcome, status_code, provider)
+SELECT rows.message_id, rows.attempt, rows.started_at, :now, 'accepted', rows.status_code, rows.provider
+FROM :rows(message_id text, attempt bigint, started_at instant, status_code bigint, provider text) WHERE true
+ON CONFLICT (message_id, attempt) DO NOTHING
+
 -- name: insert_attempts
 -- Of a message that was forgotten meanwhile no error is kept, which may name a file.
 INSERT INTO message_attempt (message_id, attempt, started_at, finished_at, outcome, status_code, error, provider)
@@ -194,13 +183,22 @@ FROM :rows(message_id text, attempt bigint, started_at instant, outcome text, st
 CROSS JOIN message_history h WHERE h.message_id = rows.message_id
 ON CONFLICT (message_id, attempt) DO NOTHING
 
+-- name: settle_accepted
+UPDATE message_history
+SET status = rows.status, attempt_count = rows.attempt_count, next_attempt_at = NULL, last_attempt_at = rows.last_attempt_at,
+    sent_at = :now, delivered_at = CASE WHEN rows.status = 'delivered' THEN :now::instant END, failed_at = NULL, error_message = NULL,
+    provider = rows.provider, provider_msg_id = rows.provider_msg_id, updated_at = :now
+FROM :rows(message_id text, status text, attempt_count bigint, last_attempt_at instant, provider text, provider_msg_id text)
+WHERE message_history.message_id = rows.message_id
+
 -- name: settle_history
+-- Those that were not accepted.
 UPDATE message_history
 SET status = rows.status, attempt_count = rows.attempt_count, next_attempt_at = rows.next_attempt_at,
-    last_attempt_at = rows.last_attempt_at, sent_at = rows.sent_at, delivered_at = rows.delivered_at,
-    failed_at = rows.failed_at, error_message = CASE WHEN message_history.contact IS NOT NULL THEN rows.error_message END, provider = rows.provider,
-    provider_msg_id = rows.provider_msg_id, updated_at = :now
-FROM :rows(message_id text, status text, attempt_count bigint, next_attempt_at instant, last_attempt_at instant, sent_at instant, delivered_at instant, failed_at instant, error_message text, provider text, provider_msg_id text)
+    last_attempt_at = rows.last_attempt_at, sent_at = NULL, delivered_at = NULL, failed_at = rows.failed_at,
+    error_message = CASE WHEN message_history.contact IS NOT NULL THEN rows.error_message END, provider = rows.provider,
+    provider_msg_id = NULL, updated_at = :now
+FROM :rows(message_id text, status text, attempt_count bigint, next_attempt_at instant, last_attempt_at instant, failed_at instant, error_message text, provider text)
 WHERE message_history.message_id = rows.message_id
 
 -- name: end_history

@@ -11,9 +11,10 @@ from typing import Any
 from pillarbox.errors import NotFound
 from pillarbox.outbound.model import Attempt, Event, MessageItem, OptOut, OutboundMessage, OutboundStatus, Status
 from pillarbox.storage import Row, Step, instant, instant_or_none, load_queries
+from pillarbox.storage.ids import AFTER_ALL, earliest_id
 from pillarbox.text import printable
 
-_MESSAGE = """h.message_id, h.tenant_id, h.channel, h.to_address, h.subject,
+MESSAGE = """h.message_id, h.tenant_id, h.channel, h.to_address, h.subject,
     CASE WHEN q.state = 'sending' THEN 'processing' ELSE h.status END,
     CASE WHEN q.state = 'sending' THEN q.attempt_count ELSE h.attempt_count END,
     h.max_attempts, h.priority, CASE WHEN q.state = 'sending' THEN NULL ELSE h.next_attempt_at END,
@@ -21,15 +22,13 @@ _MESSAGE = """h.message_id, h.tenant_id, h.channel, h.to_address, h.subject,
     h.sent_at, h.delivered_at, h.failed_at, h.error_message, h.provider, h.provider_msg_id, h.category, h.tags,
     h.created_at, h.updated_at"""
 # A message as it is read: an attempt that runs is known to the queue alone.
-queries = load_queries("pillarbox.outbound", "reading.sql", message=_MESSAGE)
+queries = load_queries("pillarbox.outbound", "reading.sql", message=MESSAGE)
 
 Shown = Callable[[datetime], datetime]
 
 _QUEUED = frozenset({"pending", "processing", "retrying"})
 _TROUBLE = frozenset({"failed", "bounced", "canceled", "expired"})
 _MOST_COUNTED = 100_000
-AFTER_ALL = "g"
-"""Sorts behind every id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +80,13 @@ def page(wanted: Filter, *, limit: int, before: str, shown: Shown) -> Step[list[
         status=wanted.status or "",
         channel=wanted.channel,
         contact=wanted.contact,
-        since=_earliest_id(wanted.since),
-        until=_earliest_id(wanted.until),
+        since="" if wanted.since is None else earliest_id(wanted.since),
+        until="" if wanted.until is None else earliest_id(wanted.until),
         tag=json.dumps(wanted.tag, ensure_ascii=False) if wanted.tag else "",
         before=before or AFTER_ALL,
         limit=limit,
     )
-    return [MessageItem(**_columns(row, shown)) for row in rows]
+    return [item_from(row, shown) for row in rows]
 
 
 def status(now: datetime) -> Step[OutboundStatus]:
@@ -104,6 +103,11 @@ def status(now: datetime) -> Step[OutboundStatus]:
     )
 
 
+def item_from(row: Row, shown: Shown) -> MessageItem:
+    """A message in a list, from the columns of `MESSAGE`."""
+    return MessageItem(**_columns(row, shown))
+
+
 def opt_out_from(row: Row, shown: Shown) -> OptOut:
     return OptOut(id=row[0], contact=row[1], channel=row[2], reason=row[3], created_at=shown(instant(row[4])))
 
@@ -112,14 +116,6 @@ def unknown_message(message_id: str) -> NotFound:
     return NotFound(
         f"There is no message {printable(message_id)}; check its id and tenant, or it ended and its retention is over."
     )
-
-
-def _earliest_id(at: datetime | None) -> str:
-    """The beginning of the ids that were made at an instant: they carry their time."""
-    if at is None:
-        return ""
-    digits = f"{max(0, int(at.timestamp() * 1000)):012x}"
-    return f"{digits[:8]}-{digits[8:]}"
 
 
 def _columns(row: Row, shown: Shown) -> dict[str, Any]:

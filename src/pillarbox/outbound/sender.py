@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import timedelta
-from functools import lru_cache
 from random import Random
 from typing import cast
 
@@ -15,7 +14,7 @@ import msgspec
 from pillarbox.clock import Clock
 from pillarbox.engine import Outcome, Skipped
 from pillarbox.errors import InvalidInput, SecretUnavailable, Unavailable
-from pillarbox.outbound.accounts import Accounts, Config
+from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attachments import AttachmentReader, AttachmentRefused, AttachmentUnavailable
 from pillarbox.outbound.attempt import Accepted, Parcel, Rejected, Report, Transient
 from pillarbox.outbound.beginning import START_WITHIN, Beginning, Confirm, NotBegun
@@ -23,9 +22,19 @@ from pillarbox.outbound.client import Client, NotSent, Unanswered
 from pillarbox.outbound.destinations import Blocked
 from pillarbox.outbound.model import NewAttachment
 from pillarbox.outbound.policy import OutboundPolicy
-from pillarbox.outbound.provider import Account, Begin, HttpProvider, Outgoing, Provider, Verdict, is_direct
+from pillarbox.outbound.provider import (
+    Account,
+    Attachment,
+    Begin,
+    HttpProvider,
+    Outgoing,
+    Provider,
+    Verdict,
+    is_direct,
+)
+from pillarbox.outbound.routes import Route, Routes
 from pillarbox.secrets.sealing import Sealer
-from pillarbox.telemetry.traces import attempt_span
+from pillarbox.telemetry.traces import attempt_span, somebody_traces
 
 # Until then a node that can may take the message.
 _LEFT_ALONE = timedelta(seconds=5)
@@ -53,34 +62,41 @@ class Sender:
         self._clock = clock
         self._random = random
         self._attachments = AttachmentReader(client, roots=policy.attachment_roots)
-        self._slots: dict[str, asyncio.Semaphore] = {}
-        self._config = lru_cache(maxsize=1024)(json.loads)
+        self._routes = Routes(accounts, policy)
 
     async def send(self, parcel: Parcel) -> Outcome:
         """Make one attempt; whatever goes wrong is an outcome too."""
         try:
-            config = self._accounts.chosen(self._config(parcel.providers), parcel.channel)
-            provider = self._accounts.providers.find(parcel.channel, config["provider"])
+            route = self._routes.of(parcel)
         except InvalidInput as fault:
             return _rejected(None, str(fault))
-        slots = self._slots_of(provider)
-        try:
-            async with asyncio.timeout(self._left(parcel)):
-                await slots.acquire()
-        except TimeoutError:
+        if not await self._has_slot(route, parcel):
             return Skipped("", at=self._clock.now())
         try:
-            with attempt_span(parcel.trace, parcel.id, parcel.channel, provider.name, parcel.attempt_count) as span:
-                outcome = await self._tried(parcel, provider, config)
+            if not somebody_traces():
+                return await self._tried(parcel, route)
+            name = route.provider.name
+            with attempt_span(parcel.trace, parcel.id, parcel.channel, name, parcel.attempt_count) as span:
+                outcome = await self._tried(parcel, route)
                 span.ended(type(outcome).__name__)
                 return outcome
         finally:
-            slots.release()
+            route.slots.release()
 
-    async def _tried(self, parcel: Parcel, provider: Provider, config: Config) -> Outcome:
+    async def _has_slot(self, route: Route, parcel: Parcel) -> bool:
+        """Wait for a slot of the provider, but not so long that the claim would say nothing any more."""
+        if not route.slots.locked():
+            return await route.slots.acquire()
+        try:
+            async with asyncio.timeout(self._left(parcel)):
+                return await route.slots.acquire()
+        except TimeoutError:
+            return False
+
+    async def _tried(self, parcel: Parcel, route: Route) -> Outcome:
         begin = Beginning(parcel, self._confirm, self._clock)
         try:
-            return await self._attempt(parcel, provider, config, begin)
+            return await self._attempt(parcel, route, begin)
         except NotBegun:
             return Skipped("", at=self._clock.now())
         except Exception as error:
@@ -88,40 +104,30 @@ class Sender:
                 return Skipped("", at=self._clock.now() + _LEFT_ALONE)
             # Named and not quoted: whatever it says may be what was to be sent, to whom, or with which secret.
             verdict = Verdict(judgement="unknown", error=f"The attempt failed with {type(error).__name__}.")
-            return self._again(parcel, verdict, provider)
+            return self._again(parcel, verdict, route.provider)
 
-    async def _attempt(self, parcel: Parcel, provider: Provider, config: Config, begin: Begin) -> Outcome:
-        deadline = self._accounts.policy_of(provider).timeout or self._policy.of(parcel.channel).timeout
-        trusted = self._policy.trusted | frozenset(self._config(parcel.settings).get("trusted_destinations", ()))
+    async def _attempt(self, parcel: Parcel, route: Route, begin: Begin) -> Outcome:
+        provider = route.provider
         try:
-            account = await self._accounts.account(provider, config)
-            message = await self._outgoing(parcel, config, deadline, trusted)
+            account = await self._accounts.account(provider, route.config, route.options)
+            message = await self._outgoing(parcel, route)
         except (SecretUnavailable, AttachmentUnavailable) as fault:
             return self._again(parcel, Verdict(judgement="transient", error=str(fault)), provider)
         except (AttachmentRefused, Blocked) as fault:
             return _rejected(provider, str(fault))
-        verdict = await self._carry(message, provider, account, deadline, trusted, begin)
-        return self._outcome(parcel, verdict, provider)
+        return self._outcome(parcel, await self._carry(message, route, account, begin), provider)
 
-    async def _carry(
-        self,
-        message: Outgoing,
-        provider: Provider,
-        account: Account,
-        deadline: float,
-        trusted: frozenset[str],
-        begin: Begin,
-    ) -> Verdict:
+    async def _carry(self, message: Outgoing, route: Route, account: Account, begin: Begin) -> Verdict:
+        provider = route.provider
         try:
             if is_direct(provider):
-                trusting = replace(account, options={**account.options, "trusted": trusted})
-                return await provider.send(message, trusting, deadline=deadline, begin=begin)
+                return await provider.send(message, account, deadline=route.timeout, begin=begin)
             http = cast("HttpProvider", provider)
             request = http.request(message, account)
             # A provider that has no place of its own goes where the message says.
             guarded = not provider.base_url
             response = await self._client.fetch(
-                request, deadline=deadline, guarded=guarded, trusted=trusted, begin=begin
+                request, deadline=route.timeout, guarded=guarded, trusted=route.trusted, begin=begin
             )
             return http.verdict(replace(response, at=message.at))
         except Blocked as fault:
@@ -129,13 +135,12 @@ class Sender:
         except NotSent as fault:
             return Verdict(judgement="transient", error=str(fault))
         except (Unanswered, TimeoutError) as fault:
-            return Verdict(judgement="unknown", error=str(fault) or f"No answer within {deadline:g} s.")
+            return Verdict(judgement="unknown", error=str(fault) or f"No answer within {route.timeout:g} s.")
         except InvalidInput as fault:
             return Verdict(judgement="rejected", error=str(fault))
 
-    async def _outgoing(self, parcel: Parcel, config: Config, deadline: float, trusted: frozenset[str]) -> Outgoing:
-        options = json.loads(parcel.options)
-        attachments = msgspec.json.decode(parcel.attachments or "[]", type=tuple[NewAttachment, ...])
+    async def _outgoing(self, parcel: Parcel, route: Route) -> Outgoing:
+        options = msgspec.json.decode(parcel.options)
         headers = options.get("headers", {})
         if parcel.sealed is not None:
             headers = json.loads(self._sealer.open(parcel.sealed, bound_to=(parcel.tenant_id, parcel.id)))
@@ -148,7 +153,7 @@ class Sender:
             attempt=parcel.attempt_count,
             at=self._clock.shown(self._clock.now()),
             created_at=self._clock.shown(parcel.created_at),
-            sender=options.get("from") or config.get("from"),
+            sender=options.get("from") or route.config.get("from"),
             subject=parcel.subject,
             text=None if is_webhook else parcel.body_text,
             html=parcel.body_html,
@@ -158,11 +163,15 @@ class Sender:
             cc=options.get("cc", ()),
             bcc=options.get("bcc", ()),
             reply_to=options.get("reply_to"),
-            attachments=await self._attachments.read(attachments, deadline=deadline, trusted=trusted),
+            attachments=await self._attached(parcel.attachments, route) if parcel.attachments else (),
             platform=options.get("platform"),
             data=options.get("data"),
             unsubscribe_url=self._unsubscribe_url(parcel),
         )
+
+    async def _attached(self, files: str, route: Route) -> tuple[Attachment, ...]:
+        named = msgspec.json.decode(files, type=tuple[NewAttachment, ...])
+        return await self._attachments.read(named, deadline=route.timeout, trusted=route.trusted)
 
     def _unsubscribe_url(self, parcel: Parcel) -> str | None:
         if parcel.channel != "email" or parcel.category != "marketing" or not self._policy.public_url:
@@ -188,12 +197,6 @@ class Sender:
     def _left(self, parcel: Parcel) -> float:
         """How long it may wait for its turn."""
         return (parcel.claimed_at + START_WITHIN - self._clock.now()).total_seconds()
-
-    def _slots_of(self, provider: Provider) -> asyncio.Semaphore:
-        if provider.name not in self._slots:
-            most = self._accounts.policy_of(provider).concurrency or self._policy.concurrency
-            self._slots[provider.name] = asyncio.Semaphore(most)
-        return self._slots[provider.name]
 
 
 def _report(verdict: Verdict, provider: Provider) -> Report:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import uuid_utils
 
-from pillarbox.engine import Delivered, Failed, Retry, Settlement, Skipped
+from pillarbox.engine import Delivered, Retry, Settlement, Skipped
 from pillarbox.outbound.attempt import Parcel, Report, report_of
 from pillarbox.storage import Row, Step, instant, together
 from pillarbox.text import printable
@@ -29,6 +29,17 @@ class Ending(NamedTuple):
     reason: str
 
 
+class Tried(NamedTuple):
+    """An attempt that did not end well, the number of the last one there may be, and when the next one is due, if any."""
+
+    message_id: str
+    attempt: int
+    last_attempt: int
+    began: datetime
+    report: Report
+    at: datetime | None
+
+
 def settle(queries: Any, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
     """Record how attempts ended; answers those whose hold had been lost."""
     if not settlements:
@@ -42,96 +53,80 @@ def settle(queries: Any, settlements: Sequence[Held], now: datetime) -> Step[lis
 
 
 def _statements(queries: Any, kept: Sequence[Held], now: datetime) -> list[Any]:
-    ended, again, attempts, history, opt_outs = [], [], [], [], []
+    again, tried, accepted, opt_outs = [], [], [], []
     for settlement in kept:
         parcel, outcome = settlement.row, settlement.outcome
         if isinstance(outcome, Skipped):
             again.append((parcel.id, outcome.at or now, 1, parcel.last_attempt))
             continue
         report = report_of(outcome)
-        attempts.append(_attempt(parcel, report))
-        last = min(parcel.last_attempt, parcel.attempt_count + 1) if report.last_chance else parcel.last_attempt
-        if isinstance(outcome, Retry) and parcel.attempt_count < last:
-            again.append((parcel.id, outcome.at or now, 0, last))
-        else:
-            ended.append(parcel.id)
-        history.append(_history(parcel, outcome, report, now, tries_again=parcel.attempt_count < last))
         if report.opt_out and parcel.contacts:
             opt_outs.append((str(uuid_utils.uuid7()), parcel.id, parcel.contacts[0], UNSUBSCRIBED))
-    statements = []
-    if ended:
-        statements.append(queries.remove(message_ids=ended))
+        if isinstance(outcome, Delivered):
+            accepted.append((parcel, report))
+            continue
+        last = min(parcel.last_attempt, parcel.attempt_count + 1) if report.last_chance else parcel.last_attempt
+        at = (outcome.at or now) if isinstance(outcome, Retry) and parcel.attempt_count < last else None
+        tried.append(Tried(parcel.id, parcel.attempt_count, last, parcel.claimed_at, report, at))
+    statements = _accepting(queries, accepted, now) + _recording(queries, tried, now)
     if again:
         statements.append(queries.reschedule(rows=again, now=now))
-    if attempts:
-        statements.append(queries.insert_attempts(rows=attempts, now=now))
-        statements.append(queries.settle_history(rows=history, now=now))
     if opt_outs:
         statements.append(queries.opt_out_recipients(rows=opt_outs, now=now))
     return statements
 
 
-def _attempt(parcel: Parcel, report: Report) -> tuple[object, ...]:
-    error = None if report.error is None else _storable(report.error)
-    return (
-        parcel.id,
-        parcel.attempt_count,
-        parcel.claimed_at,
-        report.judgement,
-        report.status_code,
-        error,
-        report.provider,
-    )
+def _accepting(queries: Any, accepted: Sequence[tuple[Parcel, Report]], now: datetime) -> list[Any]:
+    """Most attempts: nothing went wrong and nothing is left to do."""
+    if not accepted:
+        return []
+    attempts = [(p.id, p.attempt_count, p.claimed_at, report.status_code, report.provider) for p, report in accepted]
+    history = [
+        (
+            parcel.id,
+            "delivered" if report.delivered else "sent",
+            parcel.attempt_count,
+            parcel.claimed_at,
+            report.provider,
+            report.provider_msg_id,
+        )
+        for parcel, report in accepted
+    ]
+    return [
+        queries.remove(message_ids=[parcel.id for parcel, _ in accepted]),
+        queries.insert_accepted(rows=attempts, now=now),
+        queries.settle_accepted(rows=history, now=now),
+    ]
 
 
-def _history(
-    parcel: Parcel, outcome: Delivered | Retry | Failed, report: Report, now: datetime, *, tries_again: bool
-) -> tuple[object, ...]:
-    error = None if report.error is None else _storable(report.error)
-    common = parcel.attempt_count, parcel.claimed_at
-    match outcome:
-        case Delivered():
-            status, delivered_at = ("delivered", now) if report.delivered else ("sent", None)
-            ended = (now, delivered_at, None, None, report.provider, report.provider_msg_id)
-            return parcel.id, status, common[0], None, common[1], *ended
-        case Retry() if tries_again:
-            return (
-                parcel.id,
-                "retrying",
-                common[0],
-                outcome.at or now,
-                common[1],
-                None,
-                None,
-                None,
-                error,
-                report.provider,
-                None,
-            )
-        case _:
-            return parcel.id, "failed", common[0], None, common[1], None, None, now, error, report.provider, None
+def _recording(queries: Any, tried: Sequence[Tried], now: datetime) -> list[Any]:
+    """Attempts that did not end well: each is tried again at its time, or has failed."""
+    if not tried:
+        return []
+    attempts, history = [], []
+    for each in tried:
+        report, error = each.report, None if each.report.error is None else _storable(each.report.error)
+        attempts.append(
+            (each.message_id, each.attempt, each.began, report.judgement, report.status_code, error, report.provider)
+        )
+        status, failed_at = ("failed", now) if each.at is None else ("retrying", None)
+        history.append((each.message_id, status, each.attempt, each.at, each.began, failed_at, error, report.provider))
+    statements = [queries.insert_attempts(rows=attempts, now=now), queries.settle_history(rows=history, now=now)]
+    if again := [(each.message_id, each.at, 0, each.last_attempt) for each in tried if each.at is not None]:
+        statements.append(queries.reschedule(rows=again, now=now))
+    if ended := [each.message_id for each in tried if each.at is None]:
+        statements.append(queries.remove(message_ids=ended))
+    return statements
 
 
 def rescue(queries: Any, overdue: Sequence[Row], now: datetime) -> Step[None]:
     """Attempts whose process went away: nobody knows how they ended; tried again at once while attempts are left."""
-    attempts: list[tuple[object, ...]] = []
-    history: list[tuple[object, ...]] = []
-    again, ended = [], []
-    for message_id, attempt, last_attempt, claimed_at in overdue:
-        started = instant(claimed_at)
-        attempts.append((message_id, attempt, started, "unknown", None, WENT_AWAY, None))
-        if attempt < last_attempt:
-            again.append((message_id, now, 0, last_attempt))
-            history.append((message_id, "retrying", attempt, now, started, None, None, None, WENT_AWAY, None, None))
-        else:
-            ended.append(message_id)
-            history.append((message_id, "failed", attempt, None, started, None, None, now, WENT_AWAY, None, None))
-    statements = [queries.insert_attempts(rows=attempts, now=now), queries.settle_history(rows=history, now=now)]
-    if again:
-        statements.append(queries.reschedule(rows=again, now=now))
-    if ended:
-        statements.append(queries.remove(message_ids=ended))
-    yield from together(*statements)
+    report = Report("unknown", error=WENT_AWAY)
+    tried = [
+        Tried(message_id, attempt, last, instant(claimed_at), report, now if attempt < last else None)
+        for message_id, attempt, last, claimed_at in overdue
+    ]
+    yield from together(*_recording(queries, tried, now))
 
 
 def expire(queries: Any, message_ids: Sequence[str], now: datetime) -> Step[None]:
@@ -141,12 +136,13 @@ def expire(queries: Any, message_ids: Sequence[str], now: datetime) -> Step[None
 
 def cancel(queries: Any, reasons: Mapping[str, str], now: datetime) -> Step[None]:
     """Take messages out of the queue, unsent."""
-    yield from close(queries, {message_id: Ending("canceled", reason) for message_id, reason in reasons.items()}, now)
+    endings = {message_id: Ending("canceled", reason) for message_id, reason in reasons.items()}
+    yield from together(*closing(queries, endings, now))
 
 
-def close(queries: Any, endings: Mapping[str, Ending], now: datetime) -> Step[None]:
-    """The same, each with its own ending."""
-    yield from together(queries.remove(message_ids=list(endings)), *_endings(queries, endings, now))
+def closing(queries: Any, endings: Mapping[str, Ending], now: datetime) -> list[Any]:
+    """What takes messages out of the queue, each with its own ending."""
+    return [queries.remove(message_ids=list(endings)), *_endings(queries, endings, now)]
 
 
 def _endings(queries: Any, endings: Mapping[str, Ending], now: datetime) -> list[Any]:

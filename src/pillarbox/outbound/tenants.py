@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from pillarbox.audit import Act, Audit, actor
+from pillarbox.audit.ledger import noted
 from pillarbox.errors import InvalidInput, NotFound, TenantBusy
 from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.lane import queries
@@ -19,7 +21,10 @@ from pillarbox.outbound.rates import Cap, next_free
 from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
 from pillarbox.text import check_json, check_text, printable
 
-_erasing = load_queries("pillarbox.outbound", "tenants.sql")
+_queries = load_queries("pillarbox.outbound", "tenants.sql")
+
+CONVERSATIONS = "pillarbox-conversations"
+"""The tenant of replies to chats; nobody else's."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_PER_MINUTE = 1_000_000
@@ -36,6 +41,7 @@ class Tenants:
     def __init__(self, database: Database, *, check_provider: Any, default_rate: int) -> None:
         self._database = database
         self._clock = database.clock
+        self._audit = Audit(database)
         self._check_provider = check_provider
         self._default_rate = default_rate
         self._kept: dict[str, tuple[float, Tenant]] = {}
@@ -60,13 +66,15 @@ class Tenants:
     async def put(self, tenant_id: str, new: NewTenant) -> tuple[Tenant, bool]:
         """Make a tenant or replace what is known of it; answers it, and whether it is new."""
         check_tenant_id(tenant_id)
+        if tenant_id == CONVERSATIONS:
+            raise InvalidInput("tenant", "is kept for replies to chats; choose another name.")
         self._check(new)
         now = self._clock.now()
 
         def work() -> Step[tuple[Row, bool]]:
             known = yield queries.lock_tenant(tenant_id=tenant_id)
             before = (yield queries.tenant(tenant_id=tenant_id)) if known else []
-            yield queries.put_tenant(
+            yield _queries.put_tenant(
                 tenant_id=tenant_id,
                 name=new.name,
                 providers=json.dumps(new.providers, ensure_ascii=False),
@@ -82,7 +90,7 @@ class Tenants:
                 pass
             return row, is_new
 
-        row, is_new = await self._database.write(work)
+        row, is_new = await self._audit.write(Act("tenant.put", "tenant", tenant_id, tenant_id), work)
         self._changed(tenant_id)
         return self._tenant(row), is_new
 
@@ -112,12 +120,14 @@ class Tenants:
 
     async def list(self, *, limit: int = 100, after: str = "") -> list[Tenant]:
         def work() -> Step[list[Row]]:
-            return (yield queries.list_tenants(after=after, limit=limit))
+            return (yield _queries.list_tenants(after=after, limit=limit))
 
         return [self._tenant(row) for row in await self._database.read(work)]
 
     async def delete(self, tenant_id: str) -> None:
         """Remove a tenant that has nothing waiting, with all that it has: its keys first, itself last."""
+
+        act, who, now = Act("tenant.delete", "tenant", tenant_id, tenant_id), actor(), self._clock.now()
 
         def check() -> Step[None]:
             yield from _require_idle(tenant_id)
@@ -126,10 +136,15 @@ class Tenants:
             yield from _require_idle(tenant_id)
             if (yield from _erase_some(tenant_id)):
                 return True
-            yield queries.delete_tenant(tenant_id=tenant_id)
+            yield _queries.delete_tenant(tenant_id=tenant_id)
+            yield from noted(who, act, now)
             return False
 
-        await self._database.write(check)
+        try:
+            await self._database.write(check)
+        except TenantBusy as refusal:
+            await self._audit.note(act, refusal.reason)
+            raise
         if self.revoke_keys is not None:
             await self.revoke_keys(tenant_id)
         while await self._database.write(work):
@@ -192,22 +207,36 @@ def _require_idle(tenant_id: str) -> Step[None]:
     """Hold a tenant that has nothing waiting."""
     if not (yield queries.lock_tenant(tenant_id=tenant_id)):
         raise unknown_tenant(tenant_id)
-    if (yield queries.waits_for_tenant(tenant_id=tenant_id)):
+    if (yield _queries.waits_for_tenant(tenant_id=tenant_id)):
         raise TenantBusy(f"Tenant {printable(tenant_id)} has messages waiting; cancel them or let them go first.")
 
 
 def _erase_some(tenant_id: str) -> Step[bool]:
     """Erase a bounded part of what a tenant has; answers whether there may be more."""
     limit = _ERASED_AT_ONCE
-    ended = [message_id for (message_id,) in (yield _erasing.ended_of_tenant(tenant_id=tenant_id, limit=limit))]
+    ended = [message_id for (message_id,) in (yield _queries.ended_of_tenant(tenant_id=tenant_id, limit=limit))]
     if ended:
         gone = [message_id for (message_id,) in (yield queries.prune_history(message_ids=ended))]
         yield queries.prune_attempts(message_ids=gone)
         yield queries.prune_events(message_ids=gone)
         yield queries.remove_copies(message_ids=gone)
-    keys = yield _erasing.erase_idempotency_keys(tenant_id=tenant_id, limit=limit)
-    opt_outs = yield _erasing.erase_opt_outs(tenant_id=tenant_id, limit=limit)
+    keys = yield _queries.erase_idempotency_keys(tenant_id=tenant_id, limit=limit)
+    opt_outs = yield _queries.erase_opt_outs(tenant_id=tenant_id, limit=limit)
     return limit in (len(ended), len(keys), len(opt_outs))
+
+
+def keeping(tenant: Tenant, now: datetime) -> Step[None]:
+    """See that a tenant of our own exists, as a step of a transaction."""
+    if not (yield queries.known_tenants(tenant_ids=[tenant.tenant_id])):
+        yield _queries.put_tenant(
+            tenant_id=tenant.tenant_id,
+            name=tenant.name,
+            providers=json.dumps(tenant.providers),
+            settings=msgspec.json.encode(tenant.settings).decode(),
+            rate_per_minute=None,
+            rate_until=None,
+            now=now,
+        )
 
 
 def check_tenant_id(tenant_id: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import uuid_utils
 from msgspec import UNSET
 
+from pillarbox.audit import Act, Audit
 from pillarbox.clock import Clock
 from pillarbox.errors import InvalidInput, NotFound, SessionClosed, SessionExists
 from pillarbox.sessions.model import LIFECYCLES, Channel, Lifecycle, Session, SessionChange
@@ -46,6 +47,7 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._clock: Clock = database.clock
+        self._audit = Audit(database)
         self._followers: list[Follower] = []
 
     def follow(self, follower: Follower) -> None:
@@ -119,7 +121,8 @@ class Sessions:
     async def close(self, session_id: str) -> int:
         """End a session: nothing more is delivered to it. Answers how many waiting messages expired."""
         now = self._clock.now()
-        ended = await self._database.write(lambda: self.closing(session_id, now))
+        act = Act("close", "session", session_id)
+        ended = await self._audit.write(act, lambda: self.closing(session_id, now))
         self.announce_close(session_id, ended)
         return ended
 

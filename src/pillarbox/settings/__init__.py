@@ -2,6 +2,7 @@
 
 from pillarbox.settings.describe import Description, describe_settings
 from pillarbox.settings.load import load_settings
+from pillarbox.settings.template import settings_template
 from pillarbox.settings.tree import Database, Http, Inbound, Inbox, Log, Metrics, Settings, Shutdown
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "Shutdown",
     "describe_settings",
     "load_settings",
+    "settings_template",
 ]

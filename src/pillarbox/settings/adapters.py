@@ -16,6 +16,9 @@ _TELEGRAM_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _SIGNING_SECRET = re.compile(r"whsec_[A-Za-z0-9+/]{2,}={0,2}")
 _WEBHOOK_NAME = re.compile(r"[\x21-\x7e]{1,64}")
 
+_DISCORD_TOKEN = re.compile(r"[A-Za-z0-9_-]{6,}(\.[A-Za-z0-9_-]+){1,2}")
+
+Snowflake = Annotated[str, Meta(pattern=r"^[0-9]{1,19}$")]
 Origin = Annotated[str, Meta(pattern=r"^[\x21-\x7e]{1,64}$")]
 SessionId = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}$")]
 
@@ -35,6 +38,10 @@ class WhatsApp(Section, frozen=True, kw_only=True):
         Name | None, Meta(description="What Meta's verification challenge must name; unset: it is refused.")
     ] = None
     access_token: Annotated[Name | None, Meta(description="What opens the Cloud API, for media and replies.")] = None
+    phone_number_id: Annotated[
+        Annotated[str, Meta(pattern="^[0-9]{1,30}$")] | None,
+        Meta(description="The number to reply from; unset: the one that was written to."),
+    ] = None
     base_url: Annotated[str, Meta(description="Where the Graph API is.")] = "https://graph.facebook.com"
 
     def __post_init__(self) -> None:
@@ -74,16 +81,54 @@ class Telegram(Section, frozen=True, kw_only=True):
         return self.poll if self.poll is not None else self.bot_token is not None and self.secret_token is None
 
 
+class Discord(Section, frozen=True, kw_only=True):
+    """A Discord bot, listened to over the gateway; needs the extra `discord`."""
+
+    bot_token: Annotated[
+        Name | None, Meta(description="The bot's token; with it workers listen to what the bot can see.")
+    ] = None
+    base_url: Annotated[str, Meta(description="Where Discord's REST API is.")] = "https://discord.com/api/v10"
+    listen: Annotated[
+        bool, Meta(description="Whether workers connect to the gateway; off: the token serves for replies alone.")
+    ] = True
+    guilds: Annotated[
+        tuple[Snowflake, ...], Meta(max_length=1000, description="Ids of the servers to listen to; none: all.")
+    ] = ()
+    channels: Annotated[
+        tuple[Snowflake, ...],
+        Meta(max_length=1000, description="Ids of the channels to listen to, with their threads; none: all."),
+    ] = ()
+    direct_messages: Annotated[bool, Meta(description="Whether people may write to the bot itself.")] = True
+    threads: Annotated[
+        Literal["own", "parent"],
+        Meta(description="Whether a thread has a session of its own, or belongs to that of its channel."),
+    ] = "own"
+    backoff_seconds: Annotated[
+        tuple[Seconds, ...],
+        Meta(min_length=1, description="Waits after connections that failed; the last one repeats."),
+    ] = (1.0, 5.0, 15.0, 60.0, 120.0, 300.0)
+
+    def __post_init__(self) -> None:
+        _check_base_url("adapters.discord", self.base_url)
+        if self.bot_token is not None and not _DISCORD_TOKEN.fullmatch(self.bot_token):
+            raise SettingsError("adapters.discord.bot_token is not a bot's token; copy it without `Bot` or blanks.")
+
+
 class Slack(Section, frozen=True, kw_only=True):
     """A Slack app's events, at `/adapters/slack`."""
 
     signing_secret: Annotated[
         Name | None, Meta(description="What Slack signs requests with; unset: every request is refused.")
     ] = None
+    bot_token: Annotated[Name | None, Meta(description="What opens the Web API, for files and replies.")] = None
+    base_url: Annotated[str, Meta(description="Where the Web API is.")] = "https://slack.com"
     listen_to: Annotated[
         Literal["messages", "mentions"],
         Meta(description="Every message the app can see, or in channels only those that mention it."),
     ] = "messages"
+
+    def __post_init__(self) -> None:
+        _check_base_url("adapters.slack", self.base_url)
 
 
 class WebhookSource(Section, frozen=True, kw_only=True):
@@ -141,8 +186,13 @@ class Adapters(Section, frozen=True, kw_only=True):
         Mapping[str, Any],
         Meta(description="The target of such a new session; unset: none, so that messages wait for one."),
     ] = field(default_factory=dict)
+    typing: Annotated[bool, Meta(description="Whether chats show that somebody is writing while somebody is.")] = True
+    typing_seconds: Annotated[
+        Seconds, Meta(description="How long a chat may show it after a delivery, if nobody says that the turn is over.")
+    ] = 300.0
     whatsapp: WhatsApp = WhatsApp()
     telegram: Telegram = Telegram()
+    discord: Discord = Discord()
     slack: Slack = Slack()
     webhooks: Annotated[
         Mapping[str, WebhookSource],

@@ -11,10 +11,12 @@ from msgspec import Meta, field
 
 from pillarbox.errors import SettingsError
 from pillarbox.settings.adapters import Adapters
+from pillarbox.settings.conversations import Conversations, Media
+from pillarbox.settings.operators import Audit
 from pillarbox.settings.shapes import Attempts, Bytes, Count, Days, Name, Port, Seconds, Section, Share
 
 _FORWARD_URL = re.compile(r"https?://[\x21-\x7e]+")
-CHANNEL_NAMES = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
+CHANNEL_NAMES = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "discord", "slack", "inapp")
 
 REPLAY_DAYS: Mapping[str, float] = MappingProxyType({"telegram": 1.0, "whatsapp": 7.0, "slack": 1.0})
 """How long a platform may send the same update again; forgetting it sooner would deliver it twice."""
@@ -201,6 +203,10 @@ class OutboundChannel(Section, frozen=True, kw_only=True):
     timeout_seconds: Annotated[Seconds | None, Meta(description="How long one attempt may take.")] = None
 
 
+# Somebody waits in a chat: a minute before the second attempt would be long.
+_CHAT = OutboundChannel(backoff_base_seconds=5.0)
+
+
 class OutboundChannels(Section, frozen=True, kw_only=True):
     """One table for each channel that is to differ."""
 
@@ -209,8 +215,10 @@ class OutboundChannels(Section, frozen=True, kw_only=True):
     push: OutboundChannel = OutboundChannel()
     webhook: OutboundChannel = OutboundChannel()
     voice: OutboundChannel = OutboundChannel()
-    whatsapp: OutboundChannel = OutboundChannel()
-    telegram: OutboundChannel = OutboundChannel()
+    whatsapp: OutboundChannel = _CHAT
+    telegram: OutboundChannel = _CHAT
+    discord: OutboundChannel = _CHAT
+    slack: OutboundChannel = _CHAT
     inapp: OutboundChannel = OutboundChannel()
 
 
@@ -250,6 +258,10 @@ class Outbound(Section, frozen=True, kw_only=True):
             description="What carries a channel for tenants that have not chosen, in the form of a tenant's `providers`."
         ),
     ] = field(default_factory=dict)
+    sandbox: Annotated[
+        bool,
+        Meta(description="Whether the sandbox takes everything, whatever tenants have chosen; for tests and staging."),
+    ] = False
     channels: OutboundChannels = OutboundChannels()
 
     def __post_init__(self) -> None:
@@ -317,9 +329,12 @@ class Settings(Section, frozen=True, kw_only=True):
     inbound: Inbound = Inbound()
     hooks: Hooks = Hooks()
     adapters: Adapters = Adapters()
+    conversations: Conversations = Conversations()
+    media: Media = Media()
     outbound: Outbound = Outbound()
     providers: Annotated[
         Mapping[str, Provider], Meta(description="One table for each provider, as in `[providers.sendgrid]`.")
     ] = field(default_factory=dict)
     secrets: Secrets = Secrets()
     inbox: Inbox = Inbox()
+    audit: Audit = Audit()

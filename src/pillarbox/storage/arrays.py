@@ -23,6 +23,9 @@ def parameters(statement: Statement) -> dict[str, Any]:
 
 def array_literal(values: Sequence[object]) -> str:
     """A one-dimensional array as PostgreSQL reads it from text; the statement casts it to its type."""
+    if len(values) > 1 and values.count(values[0]) == len(values):
+        # Most columns of a set say the same in every row, or nothing.
+        return "{" + ",".join([_element(values[0])] * len(values)) + "}"
     return "{" + ",".join([_element(value) for value in values]) + "}"
 
 

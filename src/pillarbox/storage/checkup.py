@@ -126,7 +126,9 @@ def _sqlite(database: SqliteDatabase) -> Iterator[Finding]:
 def _pragmas(connection: apsw.Connection) -> Finding:
     journal, synchronous = connection.pragma("journal_mode"), connection.pragma("synchronous")
     ok = (journal, synchronous) == ("wal", 2)
-    return Finding("pragmas", ok, f"journal_mode {journal}, synchronous {synchronous} (wal and 2 are needed)")
+    found = f"journal_mode {journal}, synchronous {synchronous}"
+    mend = "; wal and 2 are needed: run `PRAGMA journal_mode = wal` on the file, on a local disk."
+    return Finding("pragmas", ok, found if ok else found + mend)
 
 
 def _integrity(connection: apsw.Connection) -> Finding:
@@ -146,14 +148,22 @@ def _integrity(connection: apsw.Connection) -> Finding:
         )
     finally:
         connection.set_progress_handler(None)
-    return Finding("integrity", found == "ok", "intact" if found == "ok" else f"damaged: {found}; restore a backup.")
+    return Finding(
+        "integrity",
+        found == "ok",
+        "intact" if found == "ok" else f"damaged: {found}; restore a backup with `pillarbox restore`.",
+    )
 
 
 def _room(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     if free < _LEAST_ROOM:
-        return Finding("disk", False, f"{free // _MIB} MiB are free; make room.")
-    return Finding("disk", True, f"{'warning: only ' if free < _LITTLE_ROOM else ''}{free // _MIB} MiB free")
+        return Finding("disk", False, f"only {free // _MIB} MiB are free; make room, or `pillarbox prune`.")
+    if free < _LITTLE_ROOM:
+        return Finding(
+            "disk", True, f"warning: only {free // _MIB} MiB are free; make room soon, or `pillarbox prune`."
+        )
+    return Finding("disk", True, f"{free // _MIB} MiB free")
 
 
 def _mode(file: Path) -> Finding:
@@ -165,7 +175,7 @@ def _mode(file: Path) -> Finding:
 def _file_system(file: Path) -> Finding:
     kind = _kind_of_file_system(file)
     if kind.startswith(_NETWORK):
-        return Finding("filesystem", True, f"warning: {kind} is a network file system; SQLite needs a local disk.")
+        return Finding("filesystem", True, f"warning: {kind} is a network file system; move the file to a local disk.")
     return Finding("filesystem", True, kind or "unknown")
 
 
@@ -197,13 +207,24 @@ async def _postgres(database: Database) -> list[Finding]:
         here, (version, number, fsync, full_pages, synchronous, there) = await database.read(look)
     except Unavailable as error:
         return [Finding("server", False, str(error))]
-    safe = (fsync, full_pages) == ("on", "on")
     return [
-        Finding("server", number >= OLDEST_POSTGRES, f"PostgreSQL {version} (14 or newer is needed)"),
-        Finding("durability", safe, f"fsync {fsync}, full_page_writes {full_pages} (both must be on)"),
+        _server(version, number),
+        _durability(fsync, full_pages),
         _commits(synchronous),
         _clock(here - there, tolerated=_LARGEST_SKEW),
     ]
+
+
+def _server(version: str, number: int) -> Finding:
+    ok = number >= OLDEST_POSTGRES
+    return Finding("server", ok, f"PostgreSQL {version}" + ("" if ok else "; upgrade the server to 14 or newer."))
+
+
+def _durability(fsync: str, full_pages: str) -> Finding:
+    ok = (fsync, full_pages) == ("on", "on")
+    found = f"fsync {fsync}, full_page_writes {full_pages}"
+    mend = "; what is acknowledged can be lost: turn both on with ALTER SYSTEM, and reload the server."
+    return Finding("durability", ok, found if ok else found + mend)
 
 
 def _commits(synchronous: str) -> Finding:
@@ -216,5 +237,7 @@ def _commits(synchronous: str) -> Finding:
 def _clock(skew: float, *, tolerated: float) -> Finding:
     if abs(skew) < 1:
         return Finding("clock", True, "the wall clock and the database agree")
-    said = f"the wall clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the database; check NTP."
+    said = (
+        f"the wall clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the database; check that NTP runs."
+    )
     return Finding("clock", abs(skew) <= tolerated, f"warning: {said}" if abs(skew) <= tolerated else said)

@@ -58,6 +58,10 @@ class Database(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def waiting(self) -> int:
+        """How many transactions of this process wait or are under way."""
+
     async def write(self, work: Work[T]) -> T: ...
 
     async def write_new(self, work: Work[T]) -> T:

@@ -102,7 +102,7 @@ class PostgresDatabase:
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, self._options)
         self._closed = False
-        self._waiting = 0
+        self.waiting = 0
         self._pool.open()
 
     def _first_contact(self, *, allow_unsafe: bool) -> Timeline:
@@ -180,13 +180,13 @@ class PostgresDatabase:
     async def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> T:
         if self._closed:
             raise Unavailable("The database is closed.")
-        if self._waiting >= _MOST_WAITING:
+        if self.waiting >= _MOST_WAITING:
             raise DatabaseBusy("Too much waits for the database already; try again.")
-        self._waiting += 1
+        self.waiting += 1
         try:
             return await soon(self._threads.submit(run, work), self._busy_timeout)
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     def _tend(self) -> None:
         with self._connection() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -26,7 +26,8 @@ class PostgresAddress:
         pooler = options.pop("pooler", None)
         if pooler not in (None, "transaction", "session"):
             raise InvalidInput("database", "pooler must be `transaction` or `session`.")
-        bare = parts._replace(scheme="postgresql", query=urlencode(options))
+        # libpq takes a plus sign for a plus sign.
+        bare = parts._replace(scheme="postgresql", query=urlencode(options, quote_via=quote))
         return cls(urlunsplit(bare), pooler == "transaction")
 
     @property

@@ -46,6 +46,10 @@ class SqliteDatabase:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pillarbox-read")
         self.clock = boot_clock(self)
 
+    @property
+    def waiting(self) -> int:
+        return self._writer.waiting
+
     async def write(self, work: Work[T]) -> T:
         return await self._writer.submit(work, asyncio.get_running_loop())
 

@@ -69,6 +69,10 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="pillarbox-write", daemon=True)
         self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        return self._jobs.qsize()
+
     async def submit(self, work: Work[T], loop: asyncio.AbstractEventLoop) -> T:
         future: asyncio.Future[T] = loop.create_future()
         self._put(_Job(work, future, loop))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
+from pillarbox.telemetry.totals import Totals, totals_of
+from pillarbox.telemetry.works import WorksMetrics
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TARGET_KINDS = ("http", "command", "python", "tmux")
-CHANNELS = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp")
+CHANNELS = ("email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "discord", "slack", "inapp")
 FIRST_PROVIDERS = (("email", "sendgrid"), ("email", "smtp"), ("sms", "twilio"), ("webhook", "webhook"))
 INBOX_BEGINS = ("Acquired", "Processed", "Busy", "Mismatch")
 INBOX_LEASES = ("Extended", "Processed", "Released", "LeaseLost")
@@ -144,6 +147,7 @@ class Metrics:
         self.hooks = HookMetrics(prefix, self._registry)
         self.outbound = OutboundMetrics(prefix, self._registry)
         self.inbox = InboxMetrics(prefix, self._registry)
+        self.works = WorksMetrics(prefix, self._registry)
         self._http_requests = Counter(
             f"{prefix}_http_requests_total",
             "HTTP requests answered.",
@@ -155,6 +159,14 @@ class Metrics:
         """Count an answered request; the route is its pattern, never the path as requested."""
         known = method if method in _METHODS else "OTHER"
         self._http_requests.labels(method=known, route=route, status=str(status)).inc()
+
+    async def watch(self) -> None:
+        """Measure what has to be looked at again and again, for as long as this runs."""
+        await self.works.watch_loop()
+
+    def totals(self) -> Totals:
+        """What this process has done so far, in numbers that other processes' can be added to."""
+        return totals_of(self)
 
     def exposition(self) -> bytes:
         """Write all metrics in Prometheus' text format."""

@@ -1,42 +1,52 @@
-"""OpenTelemetry, where it is installed: one span for each attempt, in the trace of whoever handed the message in."""
+"""OpenTelemetry, where it is installed: one span for each attempt, in the trace of whoever handed the message or event in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
+
+T = TypeVar("T")
 
 _INSTALLED = find_spec("opentelemetry") is not None
 
 
 class AttemptSpan:
-    """An attempt's span, or nothing where nobody traces."""
+    """An attempt's span."""
 
-    def __init__(self, span: Span | None = None) -> None:
+    def __init__(self, span: Span) -> None:
         self._span = span
 
     def ended(self, outcome: str) -> None:
         """Say how the attempt ended."""
-        if self._span is not None:
-            self._span.set_attribute("pillarbox.outcome", outcome)
+        self._span.set_attribute("pillarbox.outcome", outcome)
 
 
-def _somebody_traces() -> bool:
+def somebody_traces() -> bool:
     """Whether the program has set tracing up; without that every span is nothing, and would still cost its making."""
     if not _INSTALLED:
         return False
+    trace, nobodys = _tracing()
+    return not isinstance(trace.get_tracer_provider(), nobodys)
+
+
+@cache
+def _tracing() -> tuple[ModuleType, tuple[type, ...]]:
+    """The library, and the kinds of tracing that stand for none; an import statement would cost as much as all else here."""
     from opentelemetry import trace
 
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+    return trace, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)
 
 
 def current_trace() -> str | None:
     """The trace that the caller is in, to be carried along."""
-    if not _somebody_traces():
+    if not somebody_traces():
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -45,18 +55,39 @@ def current_trace() -> str | None:
     return carrier.get("traceparent")
 
 
+async def traced(pipe: str, delivery: Awaitable[T], *, parent: str | None, row_id: int, attempt: int) -> T:
+    """Make one delivery, in a span of the trace in which the row was handed in if anybody traces."""
+    if not somebody_traces():
+        return await delivery
+    from opentelemetry import trace
+
+    attributes: dict[str, str | int] = {
+        "pillarbox.pipe": pipe,
+        "pillarbox.message_id": row_id,
+        "pillarbox.attempt": attempt,
+    }
+    tracer = trace.get_tracer("pillarbox")
+    with tracer.start_as_current_span(
+        f"deliver {pipe}", context=_context(parent), attributes=attributes, record_exception=False
+    ) as span:
+        outcome = await delivery
+        span.set_attribute("pillarbox.outcome", type(outcome).__name__)
+        return outcome
+
+
+def _context(parent: str | None) -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None
+
+
 @contextmanager
 def attempt_span(
     parent: str | None, message_id: str, channel: str, provider: str, attempt: int
 ) -> Iterator[AttemptSpan]:
     """A span around one attempt; its attributes hold ids and kinds, never what is sent or to whom."""
-    if not _somebody_traces():
-        yield AttemptSpan()
-        return
     from opentelemetry import trace
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    context: Any = TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None
     attributes: dict[str, str | int] = {
         "pillarbox.message_id": message_id,
         "pillarbox.channel": channel,
@@ -64,5 +95,5 @@ def attempt_span(
         "pillarbox.attempt": attempt,
     }
     tracer = trace.get_tracer("pillarbox")
-    with tracer.start_as_current_span(f"send {channel}", context=context, attributes=attributes) as span:
+    with tracer.start_as_current_span(f"send {channel}", context=_context(parent), attributes=attributes) as span:
         yield AttemptSpan(span)

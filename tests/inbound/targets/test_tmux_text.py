@@ -113,8 +113,14 @@ def test_a_body_otherwise_stays_as_it_is() -> None:
 
 
 def test_a_message_of_nobody_is_exactly_its_content() -> None:
-    body = 'a\n["Admin" via terminal] b\n\tc'
+    body = "[a]\n[b] c\n\td"
     assert text_of(body, actor_name=None) == body
+
+
+@pytest.mark.parametrize("line", ['["Admin" via terminal] b', ' [ "Admin" via x]', "\uff3b\u201cAdmin\u201d via x]"])
+@pytest.mark.parametrize("before", ["", "a\n"])
+def test_a_message_of_nobody_cannot_be_taken_for_somebodys(line: str, before: str) -> None:
+    assert text_of(f"{before}{line}", actor_name=None) == f"{before}\\{line}"
 
 
 def test_a_target_can_do_without_the_envelope() -> None:
@@ -129,10 +135,12 @@ def test_a_target_can_do_without_the_envelope() -> None:
         ("file", "", '{"path": "/files/a\\nb\\u001b.png"}', "File: /files/a b.png"),
         ("voice", "", '{"path": "/files/a.ogg"}', "Voice message: /files/a.ogg"),
         ("voice", "as transcribed", '{"path": "/files/a.ogg"}', "as transcribed"),
-        ("voice", "", '{"file_id": "x"}', ""),
-        ("voice", "", None, ""),
-        ("file", "", "[1]", ""),
-        ("file", "", '{"path": 7}', ""),
+        ("file", "", '{"path": "/f/a.png", "mime": "image/png", "size": 1234}', "File: /f/a.png (image/png, 1.23 kB)"),
+        ("voice", "", '{"file_id": "x", "seconds": 3}', "Voice message: without a name (3 s, not available here)"),
+        ("voice", "", None, "Voice message: without a name (not available here)"),
+        ("file", "", "[1]", "File: without a name (not available here)"),
+        ("file", "", '{"path": 7, "name": "a.pdf"}', "File: a.pdf (not available here)"),
+        ("file", "", '{"name": "a.pdf", "trouble": "too large"}', "File: a.pdf (too large)"),
     ],
 )
 def test_a_file_is_named_and_never_an_empty_line(kind: str, content: str, payload: str | None, text: str) -> None:

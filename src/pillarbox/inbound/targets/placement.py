@@ -93,6 +93,10 @@ class TmuxTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     socket: str | None = None
     paste: Literal["auto", "bracketed", "single-line"] = "auto"
     envelope: bool = True
+    busy: Literal["type", "queue", "interrupt"] = "type"
+    output: Literal["transcript", "pane"] = "transcript"
+    start: tuple[str, ...] = ()
+    cwd: str | None = None
 
 
 class NoTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -267,6 +271,10 @@ def _check_tmux(spec: TmuxTarget) -> None:
     # With a `$` it would be an id, which another session gets when tmux is started again.
     if check_name("target.name", spec.name, most=200).startswith("$"):
         raise InvalidInput("target.name", "must be a session's name, which does not begin with $.")
+    if spec.start:
+        _check_argv(spec.start, "target.start")
+    if spec.cwd is not None and not check_name("target.cwd", spec.cwd, most=_LONGEST_PATH).startswith("/"):
+        raise InvalidInput("target.cwd", "must be an absolute path.")
     if spec.socket is None:
         return
     check_name("target.socket", spec.socket, most=_LONGEST_SOCKET)
@@ -274,15 +282,15 @@ def _check_tmux(spec: TmuxTarget) -> None:
         raise InvalidInput("target.socket", "must be an absolute path, or a name as tmux -L takes it.")
 
 
-def _check_argv(argv: tuple[str, ...]) -> None:
+def _check_argv(argv: tuple[str, ...], field: str = "target.argv") -> None:
     if not 1 <= len(argv) <= _MOST_ARGUMENTS:
-        raise InvalidInput("target.argv", f"must have 1 to {_MOST_ARGUMENTS} items.")
+        raise InvalidInput(field, f"must have 1 to {_MOST_ARGUMENTS} items.")
     for index, item in enumerate(argv):
-        check_text(f"target.argv.{index}", item, most=_LARGEST_ARGV)
+        check_text(f"{field}.{index}", item, most=_LARGEST_ARGV)
     # It names the destination too, which is part of an index.
-    check_name("target.argv.0", argv[0], most=_LONGEST_PROGRAM)
+    check_name(f"{field}.0", argv[0], most=_LONGEST_PROGRAM)
     if sum(len(item.encode()) for item in argv) > _LARGEST_ARGV:
-        raise InvalidInput("target.argv", f"must have at most {_LARGEST_ARGV} bytes in all.")
+        raise InvalidInput(field, f"must have at most {_LARGEST_ARGV} bytes in all.")
 
 
 def _fault(error: msgspec.ValidationError) -> tuple[str, str]:

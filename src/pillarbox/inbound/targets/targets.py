@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import lru_cache
 from typing import assert_never, get_args
 
 from pillarbox.clock import Clock
-from pillarbox.engine import Delivered, Outcome, Retry
+from pillarbox.engine import Delivered, Outcome, Retry, Skipped
 from pillarbox.errors import InvalidInput
 from pillarbox.inbound.model import InboundMessage, Parcel
 from pillarbox.inbound.targets.command import deliver_command
@@ -27,17 +28,21 @@ from pillarbox.inbound.targets.tmux import TmuxDeliverer
 from pillarbox.text import check_name
 
 Deliver = Callable[[InboundMessage], Awaitable[Outcome | None]]
+IsWorking = Callable[[str], Awaitable[bool]]
+Adopted = Callable[[str], Awaitable[None]]
+_LOOK_AGAIN = timedelta(seconds=1)
 _OUTCOMES = get_args(Outcome)
 
 
 class Targets:
     """All kinds of target on one node, and the callables registered in this process."""
 
-    def __init__(self, *, node: str, clock: Clock) -> None:
+    def __init__(self, *, node: str, clock: Clock, adopted: Adopted | None = None) -> None:
         self.node = node
         self._clock = clock
         self._http = HttpDeliverer(node=node, clock=clock)
-        self._tmux = TmuxDeliverer()
+        self._tmux = TmuxDeliverer(adopted=adopted)
+        self.is_working: IsWorking = _unknown
         self._callables: dict[str, Deliver] = {}
         self._read = lru_cache(maxsize=1024)(_read)
 
@@ -70,7 +75,10 @@ class Targets:
                 # Whatever else it answers, it did not raise.
                 return outcome if isinstance(outcome, _OUTCOMES) else Delivered()
             case TmuxTarget():
-                return await self._tmux.deliver(spec, parcel.message)
+                working = spec.busy != "type" and await self.is_working(parcel.message.session_id)
+                if working and spec.busy == "queue":
+                    return Skipped("The agent is at work on what it was asked before.", self._clock.now() + _LOOK_AGAIN)
+                return await self._tmux.deliver(spec, parcel.message, interrupt=working)
             case NoTarget():
                 return Retry("The session has no target any more.", counts=False)
             case _:
@@ -78,6 +86,10 @@ class Targets:
 
     async def close(self) -> None:
         await self._http.close()
+
+
+async def _unknown(session_id: str) -> bool:
+    return False
 
 
 def _read(text: str) -> TargetSpec:

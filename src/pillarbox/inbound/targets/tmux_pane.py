@@ -1,7 +1,8 @@
 """The pane of a tmux session: what is known of it, and the two things done to it, each in one sequence of tmux commands.
 
 tmux runs a sequence without doing anything else in between, so what a sequence checks still holds when it acts. What was
-done is written down in the pane itself, in the same sequence: `@pbx-pasted` is the message whose text awaits its Enter,
+done is written down in the pane itself, in the same sequence: `@pbx-interrupted` is the message for which the program was
+interrupted, `@pbx-pasted` the one whose text awaits its Enter,
 `@pbx-program` the program it was pasted into, and `@pbx-done-…` the last message of a Pillarbox session that got its Enter.
 The session's `@pbx-pane` names the pane that was chosen at first, whichever one people look at later.
 """
@@ -37,6 +38,7 @@ class Pane:
     pasted: str
     same_program: bool
     done: str
+    interrupted: str
     tty: str
 
     @property
@@ -101,6 +103,24 @@ class Terminal:
         choice = _if_same(pane, now, seen, act, otherwise=(f"delete-buffer -b {buffer}",))
         return "pasted" in await self._call(*load, *choice, stdin=text.encode())
 
+    async def interrupt(self, pane: Pane, mark: str) -> None:
+        """Press Escape, by which agents leave what they are doing, once for a message; not where the pane has changed."""
+        act = (
+            f"copy-mode -q -t '{pane.target}'",
+            f"send-keys -t '{pane.target}' Escape",
+            f"set-option -p -t '{pane.target}' @pbx-interrupted {mark}",
+        )
+        await self._call(*_if_same(pane, _PLACE, pane.place, act))
+
+    async def start(self, argv: tuple[str, ...], *, cwd: str | None, session_id: str) -> None:
+        """Start a program in a new session of this name; it is told which of our sessions it belongs to."""
+        folder = () if cwd is None else ("-c", _unexpanded(cwd))
+        size = ("-x", "200", "-y", "50")
+        told = ("-e", f"PILLARBOX_SESSION={session_id}")
+        # Without the lock's descriptor: a server that this call starts would hold the lock for as long as it lives.
+        command = ("new-session", "-d", "-s", _unexpanded(self.name), *size, *folder, *told, "--", *argv)
+        await self.server.call(*command, seconds=self.seconds)
+
     async def enter(self, pane: Pane, mark: str) -> bool:
         """Press Enter once for a text that was pasted, unless the pane is no longer as it was seen."""
         now = f"{_PLACE}/#{{@pbx-pasted}}/{_SAME_PROGRAM}"
@@ -128,6 +148,7 @@ class Terminal:
                 "#{@pbx-pasted}",
                 _SAME_PROGRAM,
                 f"#{{@pbx-done-{self.key}}}",
+                "#{@pbx-interrupted}",
                 "#{pane_tty}",
                 "#{session_name}",
             )
@@ -139,6 +160,11 @@ def name_in_tmux(name: str) -> str:
     return name.replace("\\", "\\\\").replace(":", "_").replace(".", "_")
 
 
+def _unexpanded(text: str) -> str:
+    """Text that tmux would look for formats in, among them commands to run, and then finds none."""
+    return text.replace("#", "##")
+
+
 def _if_same(
     pane: Pane, now: str, seen: str, act: tuple[str, ...], *, otherwise: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
@@ -147,11 +173,11 @@ def _if_same(
 
 
 def _pane(line: str, name: str) -> Pane:
-    fields = line.split("|", 9)
-    if len(fields) != 10 or fields[9] != name:
+    fields = line.split("|", 10)
+    if len(fields) != 11 or fields[10] != name:
         raise NoSuchTerminal(f"can't find session {printable(name)}")
-    place, target, brackets, active, chosen, pasted, same, done, tty, _ = fields
-    if not _OURS.fullmatch(pasted) or not _OURS.fullmatch(done):
+    place, target, brackets, active, chosen, pasted, same, done, interrupted, tty, _ = fields
+    if not all(_OURS.fullmatch(mark) for mark in (pasted, done, interrupted)):
         raise TmuxTrouble("Somebody else has set the options @pbx-… of the tmux pane; unset them.")
     flags = place.rpartition("/")[2]
     return Pane(
@@ -167,5 +193,6 @@ def _pane(line: str, name: str) -> Pane:
         pasted=pasted,
         same_program=same == "1",
         done=done,
+        interrupted=interrupted,
         tty=tty,
     )

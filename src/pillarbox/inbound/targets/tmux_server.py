@@ -45,8 +45,8 @@ class TmuxServer:
         root = next((folder for folder in folders if os.path.isdir(folder)), "/tmp")  # noqa: S108
         return Path(root).resolve() / f"tmux-{os.getuid()}" / self.socket
 
-    async def call(self, *arguments: str, seconds: float, held: int, stdin: bytes | None = None) -> str:
-        """What tmux prints; `held` is kept open for as long as it runs."""
+    async def call(self, *arguments: str, seconds: float, held: int | None = None, stdin: bytes | None = None) -> str:
+        """What tmux prints; `held`, if given, is kept open for as long as it runs."""
         argv = ["tmux", "-u", "-S" if self.socket.startswith("/") else "-L", self.socket, *arguments]
         call = _Call(argv, stdin, held)
         try:
@@ -78,7 +78,7 @@ def _judge(code: int, printed: bytes) -> str:
 class _Call:
     """A tmux client in a process group of its own, started and waited for by a thread of its own."""
 
-    def __init__(self, argv: Sequence[str], stdin: bytes | None, held: int) -> None:
+    def __init__(self, argv: Sequence[str], stdin: bytes | None, held: int | None) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[tuple[int, bytes]] = self._loop.create_future()
         self._state = threading.Lock()
@@ -98,7 +98,7 @@ class _Call:
         if self.ended.done():
             self.ended.exception()
 
-    def _run(self, argv: Sequence[str], stdin: bytes | None, held: int) -> None:
+    def _run(self, argv: Sequence[str], stdin: bytes | None, held: int | None) -> None:
         try:
             result = self._result(argv, stdin, held)
         except BaseException as error:
@@ -106,7 +106,7 @@ class _Call:
         else:
             self._tell(self.ended.set_result, result)
 
-    def _result(self, argv: Sequence[str], stdin: bytes | None, held: int) -> tuple[int, bytes]:
+    def _result(self, argv: Sequence[str], stdin: bytes | None, held: int | None) -> tuple[int, bytes]:
         # A file that is complete before tmux sees it: a pipe would end early if this process died while it wrote.
         with tempfile.TemporaryFile() as given:
             given.write(stdin or b"")
@@ -118,7 +118,7 @@ class _Call:
                 stderr=subprocess.STDOUT,
                 env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
                 start_new_session=True,
-                pass_fds=(held,),
+                pass_fds=() if held is None else (held,),
             )
         assert child.stdout is not None
         with self._state:

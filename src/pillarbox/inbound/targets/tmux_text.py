@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from hashlib import sha256
 
+from pillarbox.inbound.attachment import described
 from pillarbox.inbound.model import InboundMessage
 
 LONGEST_NAME = 64
@@ -27,6 +27,8 @@ def typed(message: InboundMessage, *, envelope: bool, single_line: bool) -> str:
         return ""
     if envelope and message.actor_name is not None:
         body = f"{_spoken_by(message.actor_name, message.origin)} {fenced(body) or _NOTHING}"
+    elif envelope:
+        body = unsigned(body)
     return _on_one_line(body) if single_line else body
 
 
@@ -40,6 +42,11 @@ def fenced(body: str) -> str:
     """A body of which no line but the first, which follows the real envelope, can be taken for one."""
     first, *others = body.split("\n")
     return "\n".join([first, *(f"\\{line}" if _opens_bracket(line) else line for line in others)])
+
+
+def unsigned(body: str) -> str:
+    """The body of a message of nobody, which cannot be taken for somebody's: no line of it begins as an envelope does."""
+    return "\n".join(f"\\{line}" if _begins_envelope(line) else line for line in body.split("\n"))
 
 
 def without_envelope(prompt: str) -> str:
@@ -71,16 +78,7 @@ def _body(message: InboundMessage) -> str:
     said = clean(message.content)
     if message.message_type == "text" or (message.message_type == "voice" and said):
         return said
-    path = _path(message.payload_json)
-    named = f"{'Voice message' if message.message_type == 'voice' else 'File'}: {path}" if path else ""
-    return "\n".join(part for part in (said, named) if part)
-
-
-def _path(payload_json: str | None) -> str:
-    """Where the attached file lies on this node, if the payload tells."""
-    payload = json.loads(payload_json) if payload_json else None
-    path = payload.get("path") if isinstance(payload, dict) else None
-    return " ".join(clean(path).split("\n")) if isinstance(path, str) else ""
+    return clean(described(message.message_type, said, message.payload_json))
 
 
 def _spoken_by(name: str, origin: str) -> str:
@@ -95,6 +93,16 @@ def _on_one_line(text: str) -> str:
 def _opens_bracket(line: str) -> bool:
     visible = (c for c in line if not c.isspace() and unicodedata.category(c) != "Cf")
     return unicodedata.normalize("NFKC", next(visible, ""))[:1] == "["
+
+
+def _begins_envelope(line: str) -> bool:
+    """Whether a line opens a bracket and a quotation, as only an envelope may."""
+    visible = [c for c in line[:1000] if not c.isspace() and unicodedata.category(c) != "Cf"]
+    return _opens_bracket(line) and len(visible) > 1 and (visible[1] in _QUOTES or _folded(visible[1]) == '"')
+
+
+def _folded(character: str) -> str:
+    return unicodedata.normalize("NFKC", character)
 
 
 def _is_delimiter(character: str) -> bool:

@@ -19,14 +19,14 @@ def would_be_cut(tty: str, text: str) -> bool:
     return max(len(line.encode()) for line in text.split("\n")) > LONGEST_LINE and _collects_lines(tty)
 
 
-async def program_began(tty: str, pid: int) -> None:
+async def program_began(tty: str, pid: int, *, seconds: float = _START_SECONDS) -> None:
     """Give a program that has just been started a little time to take over its terminal: what is typed before that is lost."""
-    while await asyncio.to_thread(_is_starting, tty, pid):  # noqa: ASYNC110 - nobody tells
+    while await asyncio.to_thread(_is_starting, tty, pid, seconds):  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(_GLANCE_SECONDS)
 
 
-def _is_starting(tty: str, pid: int) -> bool:
-    return _collects_lines(tty) and _age(pid) < _START_SECONDS
+def _is_starting(tty: str, pid: int, seconds: float) -> bool:
+    return _collects_lines(tty) and _age(pid) < seconds
 
 
 def _collects_lines(tty: str) -> bool:

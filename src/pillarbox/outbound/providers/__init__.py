@@ -9,10 +9,14 @@ from typing import Any
 from pillarbox.errors import InvalidInput
 from pillarbox.outbound.model import CHANNELS, Channel
 from pillarbox.outbound.provider import Provider
+from pillarbox.outbound.providers.discord import Discord
 from pillarbox.outbound.providers.sandbox import Sandbox
 from pillarbox.outbound.providers.sendgrid import SendGrid
+from pillarbox.outbound.providers.slack import Slack
+from pillarbox.outbound.providers.telegram import Telegram
 from pillarbox.outbound.providers.twilio import Twilio
 from pillarbox.outbound.providers.webhook import Webhook
+from pillarbox.outbound.providers.whatsapp import WhatsApp
 from pillarbox.telemetry.logs import logger
 from pillarbox.telemetry.redact import brief
 
@@ -54,7 +58,8 @@ class Providers(Mapping[str, Provider]):
 def providers(*more: Provider) -> Providers:
     """New providers, with what else has to be set up before; each keeps its own connections and memory."""
     ours: dict[str, Provider] = {}
-    for provider in (SendGrid(), Twilio(), Webhook(), Sandbox(), *more):
+    chats = (Discord(), Slack(), Telegram(), WhatsApp())
+    for provider in (SendGrid(), Twilio(), Webhook(), *chats, Sandbox(), *more):
         if provider.name in ours:
             raise ValueError(f"Two providers are named {provider.name}.")
         ours[provider.name] = provider

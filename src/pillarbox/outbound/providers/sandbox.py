@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 from urllib.parse import urlsplit
@@ -70,11 +71,14 @@ class Sandbox:
         self._sent: deque[Sent] = deque()
         self._bytes_kept = 0
         self._arranged: deque[Trouble] = deque()
+        self.obey: Callable[[Channel], Awaitable[Trouble | None]] | None = None
+        """Tells, send by send, which trouble operators have arranged."""
 
     async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
         """Behave as was arranged, or else as the recipient says."""
+        ordered = None if self.obey is None else await self.obey(message.channel)
         await begin()
-        verdict, hangs = self._decide(message)
+        verdict, hangs = self._decide(message, ordered)
         self._keep(Sent(_presentable(message), verdict))
         if hangs:
             await asyncio.sleep(deadline)
@@ -92,9 +96,9 @@ class Sandbox:
             raise InvalidInput("times", f"must be at least 1, and no more than {_MOST_ARRANGED} may be arranged.")
         self._arranged.extend([trouble] * times)
 
-    def _decide(self, message: Outgoing) -> tuple[Verdict, bool]:
-        if self._arranged:
-            trouble: Trouble | None = self._arranged.popleft()
+    def _decide(self, message: Outgoing, ordered: Trouble | None) -> tuple[Verdict, bool]:
+        if ordered is not None or self._arranged:
+            trouble: Trouble | None = ordered or self._arranged.popleft()
             spoilt = True
         else:
             trouble = trouble_of(message)

@@ -1,0 +1,85 @@
+"""What the table should show, and what it does show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+OURS = "Pillarbox"
+QUEUE = "Pillarbox outbound"
+"""Our row that does what a job queue does: any number at once, no order to keep."""
+FLAT = 0.8
+IDLE_MIB = 90
+SOAK_GROWTH = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One aim: our figure divided by the one it is held against, and whether that is enough."""
+
+    aim: str
+    ratio: float
+    least: float
+    against: str
+
+    @property
+    def met(self) -> bool:
+        return self.ratio >= self.least
+
+
+def verdicts(rows: Iterable[Row]) -> Iterator[Verdict]:
+    """Every aim for which both sides were measured."""
+    found = [row for row in rows if "drain2" in row]
+    ours = {row["store"]: row for row in found if row["name"] == QUEUE}
+    peers = [row for row in found if not row["name"].startswith(OURS)]
+    waited = [row for row in peers if "p50" in row]
+    postgres, sqlite = ours.get("postgres"), ours.get("sqlite")
+    if postgres:
+        yield from _on_postgres(postgres, peers)
+    if sqlite and (theirs := _of(peers, "sqlite")):
+        yield _against("SQLite drain, 1 process", sqlite, max(theirs, key=_drain), "drain1", least=5)
+    for store, row in ours.items():
+        if waited and "p50" in row:
+            quickest = min(waited, key=lambda each: float(each["p50"]))
+            ratio = quickest["p50"] / row["p50"]
+            aim = f"idle latency p50, {store}, between two processes"
+            yield Verdict(aim, ratio, 1.0, _name(quickest))
+
+
+def flatness(curve: Row) -> float:
+    """What a row costs at the smallest size divided by what it costs where it costs most, in processor time.
+
+    Not in seconds: those of a machine that others use too vary more than what is looked for here.
+    """
+    costs: list[float] = curve["microseconds"]
+    return costs[0] / max(costs)
+
+
+def _on_postgres(ours: Row, peers: list[Row]) -> Iterator[Verdict]:
+    for peer in _of(peers, "postgres"):
+        least = 1.5 if peer["name"] == "PgQueuer" else 10.0
+        yield _against("PostgreSQL drain, 1 process", ours, peer, "drain1", least=least)
+    if redis := _of(peers, "redis"):
+        yield _against("PostgreSQL drain, 1 process", ours, max(redis, key=_drain), "drain1", least=1)
+    if theirs := _of(peers, "postgres"):
+        best = max(theirs, key=lambda row: float(row["single"]))
+        ratio = ours["together"] / best["single"]
+        yield Verdict("PostgreSQL enqueue by 100 callers against one caller", ratio, 10.0, _name(best))
+
+
+def _against(aim: str, ours: Row, peer: Row, column: str, *, least: float) -> Verdict:
+    return Verdict(aim, ours[column] / peer[column], least, _name(peer))
+
+
+def _of(rows: list[Row], store: str) -> list[Row]:
+    return [row for row in rows if row["store"] == store]
+
+
+def _drain(row: Row) -> float:
+    return float(row["drain1"])
+
+
+def _name(row: Row) -> str:
+    return f"{row['name']} on {row['store']}"

@@ -1,0 +1,1 @@
+"""Our three pipes, called as every peer is."""

@@ -1,0 +1,104 @@
+"""`python -m mutants.machine_made`: mutmut over the engine and the files that only compute, in a copy of the tree.
+
+Other than the planted bugs these changes are made by a program, one at a time and by the hundred; what the tests do not
+notice is worth a look, and is often no bug at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mutants.tree import copy_tree
+from torture.result import commit, machine, write
+
+FILES = (
+    "engine/backoff.py",
+    "engine/batch.py",
+    "engine/bell.py",
+    "engine/janitor.py",
+    "engine/policy.py",
+    "engine/renewal.py",
+    "engine/room.py",
+    "hooks/coalesce.py",
+    "outbound/policy.py",
+    "outbound/rates.py",
+    "outbound/retry_after.py",
+    "outbound/segments.py",
+    "text.py",
+)
+TESTS = (
+    "tests/engine",
+    "tests/hooks/test_coalesce.py",
+    "tests/outbound/test_policy.py",
+    "tests/outbound/test_rates.py",
+    "tests/outbound/test_retry_after.py",
+    "tests/outbound/test_segments.py",
+    "tests/test_text.py",
+)
+_NOTICED = (1, 3, 24, 36, 152, 255, -24)
+"""How a test run ends that failed, crashed, or was still running long after it should have ended."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m mutants.machine_made", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="how many at once")
+    parser.add_argument("--result", help="a file for the score, as JSON")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="pillarbox-mutmut-") as folder:
+        tree = copy_tree(Path(folder, "tree"), without="mutants")
+        with (tree / "pyproject.toml").open("a") as settings:
+            settings.write(_settings())
+        subprocess.run(
+            [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(options.jobs)],
+            cwd=tree,
+            check=True,
+        )
+        files = [_score(tree, file) for file in FILES]
+    for file in files:
+        print(f"{file['file']}: {file['killed']} noticed, {file['survived']} not, {file['untested']} not tested")
+    if options.result:
+        result = {"command": "make mutmut", "commit": commit(), "machine": machine(), "files": files}
+        write(result, Path(options.result))
+    return 0
+
+
+def _settings() -> str:
+    named = json.dumps([f"src/pillarbox/{file}" for file in FILES])
+    return (
+        "\n[tool.mutmut]\n"
+        'source_paths = ["src"]\n'
+        f"only_mutate = {named}\n"
+        f"pytest_add_cli_args_test_selection = {json.dumps(TESTS)}\n"
+        'pytest_add_cli_args = ["-p", "no:cacheprovider", "-W", "ignore"]\n'
+        'also_copy = ["bench", "docs", "scripts", "torture"]\n'
+        "use_setproctitle = false\n"
+    )
+
+
+def _score(tree: Path, file: str) -> dict[str, Any]:
+    """What became of the changes to one file."""
+    path = tree / "mutants" / "src" / "pillarbox" / f"{file}.meta"
+    codes: dict[str, int | None] = json.loads(path.read_text())["exit_code_by_key"] if path.exists() else {}
+    counted = Counter(
+        "killed" if code in _NOTICED else "survived" if code == 0 else "untested" for code in codes.values()
+    )
+    lived = sorted(name for name, code in codes.items() if code == 0)
+    return {
+        "file": file,
+        "killed": counted["killed"],
+        "survived": counted["survived"],
+        "untested": counted["untested"],
+        "not noticed": lived,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

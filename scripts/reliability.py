@@ -1,0 +1,155 @@
+"""Rewrites the generated blocks of docs/reliability.md from the result files; with --check it only says whether it differs.
+
+A block stands between `<!-- generated: NAME -->` and `<!-- end -->`, and NAME is one of the writers below.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reliability.md"
+RESULTS = ROOT / "docs" / "results"
+
+_BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_DATABASES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+_FAULTS = {
+    "killed": "processes killed with SIGKILL",
+    "paused": "processes stopped for longer than their lease",
+    "sigterm": "processes told to stop under load",
+    "caller killed": "programs killed in the middle of their own transactions",
+    "postgres restarted": "PostgreSQL restarted, every second time without flushing",
+    "postgres away": "PostgreSQL stopped for seconds",
+    "cut": "all of a node's connections cut",
+    "black hole": "a node's connections left open and silent",
+    "commit cut": "connections cut, or silenced, exactly at COMMIT",
+    "full disk": "the disk filled to the last byte, and emptied again",
+    "fsync error": "fsync answered EIO",
+    "clock": "the wall clock stepped, by a second to 40 days, both ways",
+    "starved": "the machine itself standing still for a quarter of a lease",
+    "target": "the target dropping answers, refusing, or slow",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    text = PAGE.read_text()
+    changed = rewritten(text)
+    if "--check" in arguments:
+        return int(text != changed)
+    PAGE.write_text(changed)
+    return 0
+
+
+def rewritten(text: str) -> str:
+    """The page with every block as the result files give it."""
+    return _BLOCK.sub(lambda found: f"{found[1]}{WRITERS[found['name']]()}{found[3]}", text)
+
+
+def results(pattern: str) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(pattern))]
+
+
+def write_torture() -> str:
+    """What was acknowledged, which faults there were, and what was against a promise, by database and in all."""
+    runs = results("torture-*.json")
+    kinds = [kind for kind in _DATABASES if any(run["database"] == kind for run in runs)]
+    columns = ["", *(_DATABASES[kind] for kind in kinds), "in all"]
+
+    def line(name: str, count: Callable[[dict[str, Any]], int]) -> list[str]:
+        counts = [sum(count(run) for run in runs if run["database"] == kind) for kind in kinds]
+        return [name, *(f"{number:,}" for number in counts), f"{sum(counts):,}"]
+
+    pipes = sorted({name for run in runs for name in run["acknowledged"]})
+    rows = [line(f"acknowledged: {name}", partial(_count, "acknowledged", name)) for name in pipes]
+    rows.append(line("**acknowledged in all**", lambda run: sum(run["acknowledged"].values())))
+    rows.append(line("arrivals at the target", lambda run: sum(run["arrivals"].values())))
+    rows.append(
+        line(
+            "of them repetitions: after a refusal, a dropped answer or a fault",
+            lambda run: sum(run["repetitions"].values()),
+        )
+    )
+    for name, said in _FAULTS.items():
+        rows.append(line(said, partial(_count, "faults", name)))
+    rows.append(line("**violations**", lambda run: sum(run["violations"].values())))
+    rows.append(line("rounds, each on a new database", lambda run: run["rounds"]))
+    rows.append(line("minutes", lambda run: round(run["seconds"] / 60)))
+    return _table(columns, rows) + "\n" + "".join(_origin(run) for run in runs)
+
+
+def _count(kind: str, name: str, run: dict[str, Any]) -> int:
+    counted: int = run[kind].get(name, 0)
+    return counted
+
+
+def write_broken() -> str:
+    """The rules that were broken, if any were."""
+    broken: Counter[str] = Counter()
+    for run in results("torture-*.json"):
+        broken.update(run["violations"])
+    if not broken:
+        return "No rule was broken.\n"
+    return _table(["rule", "times"], [[name, f"{count:,}"] for name, count in sorted(broken.items())])
+
+
+def write_mutants() -> str:
+    """Each planted bug and the first test that found it."""
+    rows = []
+    for result in results("mutants.json"):
+        for bug in result["bugs"]:
+            by = f"`{bug['found by'][0].partition('[')[0]}`" if bug["found by"] else "**nobody**"
+            rows.append([bug["bug"], f"`{bug['file'].removeprefix('src/pillarbox/')}`", by])
+    found = sum(row[2] != "**nobody**" for row in rows)
+    said = f"{found} of {len(rows)} were found.\n\n"
+    return (
+        said + _table(["bug", "planted in", "found by"], rows) + "\n" + "".join(map(_origin, results("mutants.json")))
+    )
+
+
+def write_mutmut() -> str:
+    """How many machine-made changes the tests noticed, by file."""
+    rows = []
+    for result in results("mutmut.json"):
+        for file in result["files"]:
+            tried = file["killed"] + file["survived"]
+            score = f"{100 * file['killed'] / tried:.0f} %" if tried else "none"
+            counts = [f"{file[name]:,}" for name in ("killed", "survived", "untested")]
+            rows.append([f"`{file['file']}`", *counts, score])
+    if not rows:
+        return "Not measured yet.\n"
+    columns = ["file", "noticed", "not noticed", "not reached by these tests", "score"]
+    return _table(columns, rows) + "\n" + "".join(map(_origin, results("mutmut.json")))
+
+
+def _origin(run: dict[str, Any]) -> str:
+    """Where figures come from: the command, the seed, the commit and the machine."""
+    machine = run["machine"]
+    seed = f", seed {run['seed']}" if "seed" in run else ""
+    return (
+        f"- `{run['command']}`{seed}, commit `{run['commit'][:12]}`, Python {machine['python']}, SQLite "
+        f"{machine['sqlite']}, {machine['postgres']}, {machine['cores']} cores of {machine['cpu']}\n"
+    )
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---", *["---:" for _ in columns[1:]]], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+WRITERS: dict[str, Callable[[], str]] = {
+    "torture": write_torture,
+    "broken": write_broken,
+    "mutants": write_mutants,
+    "mutmut": write_mutmut,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

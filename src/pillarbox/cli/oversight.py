@@ -1,0 +1,69 @@
+"""`pillarbox attention`, `nodes` and `audit`"""
+
+from __future__ import annotations
+
+import click
+
+from pillarbox.cli.asking import ask
+from pillarbox.cli.options import Command, Options, Whole
+from pillarbox.cli.output import brief, show_json, show_more, show_table, span, when
+
+
+@click.command(cls=Command, short_help="Show what needs you now.")
+@click.pass_obj
+def attention(options: Options) -> None:
+    """Show what needs you now: what is stuck, for how long, why, and what to do."""
+    found = ask(options, "GET", "/v1/attention")
+    if options.json:
+        return show_json(found)
+    rows = [
+        (item["kind"], item["id"], span(item["age_seconds"]), item["count"], brief(item["reason"]), item["action"])
+        for item in found["items"]
+    ]
+    columns = ["what", "id", "for", "messages", "reason", "do"]
+    show_table(columns, rows, empty="Nothing needs you.", loose=("reason", "do"), spare=("messages", "do", "reason"))
+
+
+@click.command(cls=Command, short_help="List the processes on this database.")
+@click.pass_obj
+def nodes(options: Options) -> None:
+    """List the processes on this database, and those that went away within a day."""
+    found = ask(options, "GET", "/v1/nodes")
+    if options.json:
+        return show_json(found)
+    rows = [
+        (
+            *(item[name] for name in ("name", "process", "role", "state", "in_flight", "concurrency", "version")),
+            when(item["started_at"]),
+            when(item["last_seen"]),
+        )
+        for item in found["items"]
+    ]
+    columns = ["node", "process", "role", "state", "in flight", "places", "version", "started", "seen"]
+    empty = "Nobody works on this database; `pillarbox serve` or `pillarbox worker` does."
+    show_table(columns, rows, empty=empty, loose=("node",), spare=("version", "started", "places", "role"))
+
+
+@click.command(cls=Command)
+@click.option("--limit", type=Whole(1, 1000), default=100, show_default=True)
+@click.option("--cursor", help="Where an earlier list went on.")
+@click.pass_obj
+def audit(options: Options, limit: int, cursor: str | None) -> None:
+    """List what operators did, the newest first."""
+    page = ask(options, "GET", "/v1/audit", fields={"limit": limit, "cursor": cursor})
+    if options.json:
+        return show_json(page)
+    rows = [
+        (
+            when(item["at"]),
+            item["who"],
+            item["action"],
+            f"{item['subject_kind']} {item['subject_id']}",
+            item["tenant_id"],
+            item["outcome"],
+        )
+        for item in page["items"]
+    ]
+    columns = ["at", "who", "action", "subject", "tenant", "outcome"]
+    show_table(columns, rows, empty="Nobody did anything yet.", loose=("who",), spare=("tenant", "who", "at"))
+    show_more(page)

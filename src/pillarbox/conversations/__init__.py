@@ -1,0 +1,1 @@
+"""The way back: what agents say, to the chats of their sessions."""

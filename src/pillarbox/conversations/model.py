@@ -1,0 +1,78 @@
+"""What is said in a session, and how far each of its chats has been told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from pillarbox.storage import Row, instant
+
+Kind = Literal["agent", "user", "answer"]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was said: by the agent to all chats, by a person to the others, or by us to one chat."""
+
+    session_id: str
+    seq: int
+    kind: Kind
+    content: str
+    origin: str | None
+    channel_id: str | None
+    said_at: datetime
+
+    def is_for(self, chat: Chat) -> bool:
+        """Whether a chat is told this: people know what they said themselves, and an answer is for who asked."""
+        here = (self.origin, self.channel_id) == (chat.origin, chat.channel_id)
+        return self.kind == "agent" or here == (self.kind == "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat of a session, the line and the place in it that it is told next, and the message that is on its way."""
+
+    session_id: str
+    origin: str
+    channel_id: str
+    seq: int
+    position: int
+    message_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a session's output is read, and how far it was."""
+
+    session_id: str
+    path: str | None
+    turn: str | None
+    created_at: datetime
+    read: Cursor
+    summary: str | None = None
+    summary_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a transcript: the file, how it begins, the byte after the last line read, and when that was said."""
+
+    source: str | None = None
+    head: str | None = None
+    position: int = 0
+    told_until: str | None = None
+
+
+def line_from(row: Row) -> Line:
+    session_id, seq, kind, content, origin, channel_id, said_at = row
+    return Line(
+        session_id=session_id,
+        seq=seq,
+        kind=kind,
+        content=content,
+        origin=origin,
+        channel_id=channel_id,
+        said_at=instant(said_at),
+    )

@@ -1,0 +1,232 @@
+"""The door of the way back: reads what agents say, keeps it, and queues it for the chats of their sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from pillarbox.conversations import lines, telling
+from pillarbox.conversations.lines import PANE, queries
+from pillarbox.conversations.model import Line, Source
+from pillarbox.conversations.pane import PaneWatch
+from pillarbox.conversations.policy import ConversationsPolicy
+from pillarbox.conversations.tail import grown, read_on
+from pillarbox.conversations.transcript import Said
+from pillarbox.engine import Bell, Chore
+from pillarbox.errors import Unavailable
+from pillarbox.outbound.pipe import Outbound
+from pillarbox.sessions import Session, Sessions
+from pillarbox.storage import Database, Row, Step
+from pillarbox.telemetry import brief, logger
+from pillarbox.text import check_text
+
+_log = logger(__name__)
+
+_MOST_FOLLOWED = 1000
+_MOST_CHATS = 200
+_MOST_LOOKS = 8
+_LIST_EVERY = 1.0
+_PRUNE_EVERY = 60.0
+_PRUNED_AT_ONCE = 500
+_LONGEST_ANSWER = 3000
+_AFTER_TROUBLE = 2.0
+
+
+class Conversations:
+    """Follows agents of this node and tells chats what they say: complete, in order, also after a restart."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        outbound: Outbound,
+        sessions: Sessions,
+        policy: ConversationsPolicy,
+        node: str,
+    ) -> None:
+        self._database = database
+        self._clock = database.clock
+        self._outbound = outbound
+        self._policy = policy
+        self._served_by = f"node:{node}"
+        self._panes = PaneWatch(quiet=policy.quiet)
+        self._looks = asyncio.Semaphore(_MOST_LOOKS)
+        self._followed: list[Source] = []
+        self._listed = float("-inf")
+        self._stopped = False
+        self.bell = Bell()
+        self.after_reply: list[Callable[[str, str], None]] = []
+        sessions.follow(self)
+
+    async def replies(self, session_id: str, *, after: int = 0, limit: int = 100) -> list[Line]:
+        """What was said in a session, in order, from the line after that one."""
+        found = await self._database.read(partial(lines.page, session_id, after, limit))
+        return [_shown(line, self._clock.shown(line.said_at)) for line in found]
+
+    async def answer(self, session_id: str, origin: str, channel_id: str, text: str) -> None:
+        """Tell one chat something of our own, behind what it is being told."""
+        check_text("text", text, most=_LONGEST_ANSWER, least=1)
+        now = self._clock.now()
+        await self._database.write(partial(lines.answer, session_id, origin, channel_id, text, now))
+        self.bell.ring()
+
+    async def run(self) -> None:
+        """Look and tell until `stop`, or until this is cancelled."""
+        self._stopped = False
+        said = ""
+        while not self._stopped:
+            self.bell.clear()
+            try:
+                busy = await self.step()
+                said, wait = "", 0.0 if busy else self._policy.look
+            except Exception as error:
+                why = brief(error) if isinstance(error, Unavailable) else type(error).__name__
+                if why != said:
+                    _log.warning("replies to chats have to wait", error=why)
+                said, wait = why, _AFTER_TROUBLE
+            if wait:
+                await self.bell.wait(wait)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.bell.ring()
+
+    async def step(self) -> int:
+        """One look at everything: read on, hear people, queue what chats are to be told; answers how much was done."""
+        done = 0
+        for source in await asyncio.to_thread(grown, await self._sources()):
+            done += await self._alone(source.session_id, self._read_on(source))
+        done += await self._watch_panes()
+        for session_id in await self._database.read(_unheard):
+            work = partial(lines.hear, session_id, self._clock.now())
+            done += await self._alone(session_id, self._database.write(work))
+        for chat in await self._database.read(partial(telling.due_chats, _MOST_CHATS)):
+            done += await self._alone(chat[0], self._tell(*chat))
+        return done
+
+    async def _alone(self, session_id: str, work: Awaitable[int]) -> int:
+        """Let one session's trouble be its own; a database that is away is everybody's."""
+        try:
+            return await work
+        except Unavailable:
+            raise
+        except Exception as error:
+            _log.error(
+                "a session's replies have to wait; this is a bug in Pillarbox",
+                session_id=session_id,
+                error=type(error).__name__,
+            )
+            return 0
+
+    def chores(self) -> Sequence[Chore]:
+        return [Chore("conversations.prune", _PRUNE_EVERY, self.prune)]
+
+    async def prune(self) -> bool:
+        """Delete some of what was told long ago; answers whether there may be more."""
+        before = self._clock.now() - self._policy.retention
+
+        def work() -> Step[list[Row]]:
+            return (yield queries.prune(before=before, limit=_PRUNED_AT_ONCE))
+
+        return len(await self._database.write(work)) == _PRUNED_AT_ONCE
+
+    def opened(self, session: Session, now: datetime) -> Step[None]:
+        yield from lines.agree_on_chats(session, self._policy.origins, watches_pane=_watches_pane(session))
+
+    def changed(self, before: Session, session: Session, now: datetime) -> Step[None]:
+        if (before.channels, before.target) != (session.channels, session.target):
+            yield from lines.agree_on_chats(session, self._policy.origins, watches_pane=_watches_pane(session))
+
+    def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
+        """What was said before a close is still told."""
+        yield from ()
+        return 0
+
+    def after_close(self, session_id: str, ended: int) -> None:
+        self.look_again()
+
+    def after_change(self, session_id: str) -> None:
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find out anew, with the next step, whose words can be read, and how far they were."""
+        self._listed = float("-inf")
+
+    async def _sources(self) -> list[Source]:
+        """Those whose words this node can read; who they are is looked up now and then, how far they were read each time."""
+        moment = self._clock.monotonic()
+        if moment - self._listed >= _LIST_EVERY:
+            self._listed = moment
+            self._followed = await self._database.read(partial(lines.followed, self._served_by, _MOST_FOLLOWED))
+        return list(self._followed)
+
+    async def _read_on(self, source: Source) -> int:
+        if source.read.source == PANE:
+            return 0
+        if source.path is None:
+            return await self._take_summary(source)
+        since = self._clock.shown(source.created_at).astimezone(UTC).isoformat(timespec="microseconds")
+        reading = await asyncio.to_thread(read_on, source.path, source.read, since=since)
+        if reading is None:
+            return 0
+        self.look_again()
+        return await self._database.write(
+            partial(lines.record, source, reading.said, reading.cursor, self._clock.now())
+        )
+
+    async def _take_summary(self, source: Source) -> int:
+        """Of an agent that writes no transcript, the last words of each turn, as its hook tells them."""
+        if source.summary is None or source.summary_at is None:
+            return 0
+        at = source.summary_at.astimezone(UTC).isoformat(timespec="microseconds")
+        if at <= (source.read.told_until or ""):
+            return 0
+        self.look_again()
+        read = replace(source.read, told_until=at)
+        said = [Said(source.summary, at)] if source.summary.strip() else []
+        return await self._database.write(partial(lines.record, source, said, read, self._clock.now()))
+
+    async def _watch_panes(self) -> int:
+        watched = await self._database.read(partial(lines.watched_panes, self._served_by, _MOST_FOLLOWED))
+        looks = (self._alone(source.session_id, self._watch(source, target)) for source, target in watched)
+        return sum(await asyncio.gather(*looks))
+
+    async def _watch(self, source: Source, target: dict[str, Any]) -> int:
+        async with self._looks:
+            seen = await self._panes.look(source, target, self._clock.monotonic())
+        if seen is None:
+            return 0
+        said = [Said(seen.text, "")] if seen.text else []
+        return await self._database.write(partial(lines.record, source, said, seen.cursor, self._clock.now()))
+
+    async def _tell(self, session_id: str, origin: str, channel_id: str) -> int:
+        number = self._policy.phone_number_id
+        work = partial(
+            telling.tell, self._outbound, session_id, origin, channel_id, now=self._clock.now(), number=number
+        )
+        message_id = await self._database.write(work)
+        if message_id is None:
+            return 0
+        self._outbound.bell.ring()
+        self._database.ring()
+        for tell in self.after_reply:
+            tell(origin, channel_id)
+        return 1
+
+
+def _unheard() -> Step[list[str]]:
+    return [row[0] for row in (yield queries.unheard(limit=_MOST_CHATS))]
+
+
+def _watches_pane(session: Session) -> bool:
+    return session.target.get("kind") == "tmux" and session.target.get("output") == PANE
+
+
+def _shown(line: Line, at: datetime) -> Line:
+    import msgspec
+
+    return msgspec.structs.replace(line, said_at=at)

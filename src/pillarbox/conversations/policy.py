@@ -1,0 +1,18 @@
+"""The numbers of the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationsPolicy:
+    """Which platforms can be written to, how often to look for new words, and how long they are kept."""
+
+    origins: frozenset[str] = frozenset()
+    look: float = 0.5
+    retention: timedelta = timedelta(days=7)
+    quiet: float = 2.0
+    busy_at_most: timedelta = timedelta(minutes=30)
+    phone_number_id: str | None = None

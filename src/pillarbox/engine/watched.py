@@ -1,0 +1,56 @@
+"""A lane whose turns are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from time import perf_counter
+from typing import TYPE_CHECKING, Generic
+
+from pillarbox.engine.lane import Lane, Turn
+from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
+from pillarbox.engine.room import Room
+
+if TYPE_CHECKING:
+    from pillarbox.telemetry.works import LaneMetrics
+
+
+class WatchedLane(Generic[RowT]):
+    """Passes every verb on, and notes how long turns take, what they bring, and which holds were lost."""
+
+    def __init__(self, lane: Lane[RowT], metrics: LaneMetrics) -> None:
+        self._lane = lane
+        self._metrics = metrics
+        self.claim = lane.claim
+        self.held = lane.held
+        self.held_by = lane.held_by
+        self.release = lane.release
+        self.next_due = lane.next_due
+        self.prune = lane.prune
+
+    async def turn(
+        self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime
+    ) -> Turn[RowT]:
+        """Settle, then claim, in one transaction."""
+        began = perf_counter()
+        try:
+            turn = await self._lane.turn(settlements, lease, room=room, now=now)
+        except Exception:
+            self._metrics.turn_failures.inc()
+            raise
+        self._metrics.turn_seconds.observe(perf_counter() - began)
+        self._metrics.claimed.inc(sum(len(strand.rows) for strand in turn.claimed))
+        self._metrics.leases_lost.inc(len(turn.lost))
+        return turn
+
+    async def settle(self, settlements: Sequence[Settlement[RowT]], *, now: datetime) -> Sequence[Settlement[RowT]]:
+        """Record how deliveries ended; answers those whose hold had been lost."""
+        lost = await self._lane.settle(settlements, now=now)
+        self._metrics.leases_lost.inc(len(lost))
+        return lost
+
+    def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:
+        """Hold on for another lease; answers those still held."""
+        kept = self._lane.renew(strands, lease, now=now)
+        self._metrics.leases_lost.inc(max(0, len(strands) - len(kept)))
+        return kept

@@ -1,0 +1,42 @@
+"""What is checked of the operator's settings before anything is sent."""
+
+from __future__ import annotations
+
+from pillarbox.errors import InvalidInput, SettingsError
+from pillarbox.outbound.accounts import Accounts
+from pillarbox.outbound.destinations import check_origin
+from pillarbox.outbound.lane import queries
+from pillarbox.outbound.model import CHANNELS
+from pillarbox.outbound.policy import OutboundPolicy
+from pillarbox.outbound.providers import Providers
+from pillarbox.storage import Database, Row, Step
+
+
+def check_policy(policy: OutboundPolicy, accounts: Accounts, providers: Providers) -> None:
+    """Refuse numbers and names of the operator's that nothing could be sent with; the fault names its setting."""
+    for channel, config in policy.providers.items():
+        if channel not in CHANNELS:
+            raise InvalidInput(f"outbound.providers.{channel}", f"is no channel; those are {', '.join(CHANNELS)}.")
+        accounts.check(f"outbound.providers.{channel}", channel, config)
+    for index, origin in enumerate(sorted(policy.trusted)):
+        check_origin(f"outbound.trusted_destinations.{index}", origin)
+    for name, provider in policy.of_provider.items():
+        if name not in providers:
+            raise InvalidInput(f"providers.{name}", f"is no provider; those are {', '.join(sorted(providers))}.")
+        if provider.timeout is not None and provider.timeout >= policy.lease.total_seconds():
+            raise InvalidInput(f"providers.{name}.timeout_seconds", "must be below outbound.lease_seconds.")
+
+
+async def check_key(database: Database, key_id: str) -> None:
+    """Refuse another key than the first one of this database: opt-outs that it hashed would no longer be found."""
+
+    def look() -> Step[list[Row]]:
+        return (yield queries.sealing_key())
+
+    def remember() -> Step[list[Row]]:
+        yield queries.remember_sealing_key(key_id=key_id)
+        return (yield queries.sealing_key())
+
+    rows = await database.read(look) or await database.write(remember)
+    if rows[0][0] != key_id:
+        raise SettingsError("secrets.key is not the one that this database was begun with; set that one again.")

@@ -1,0 +1,4 @@
+-- name: content
+SELECT tenant_id, channel, to_address, subject, body_text, body_html, options, sealed, attachments, priority, category, tags,
+    max_attempts, expires_at
+FROM message_history WHERE message_id = :message_id

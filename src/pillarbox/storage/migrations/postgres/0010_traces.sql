@@ -1,0 +1,3 @@
+ALTER TABLE inbound_queue ADD COLUMN IF NOT EXISTS trace TEXT;
+
+ALTER TABLE hook_outbox ADD COLUMN IF NOT EXISTS trace TEXT;

@@ -1,0 +1,146 @@
+"""The thread in which the box of a synchronous program lives, and how other threads ask something of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, ParamSpec, TypeVar
+
+from pillarbox.box import Pillarbox
+from pillarbox.errors import PillarboxError, Unavailable
+from pillarbox.telemetry import brief, logger
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Opening = Callable[[], AbstractAsyncContextManager[Pillarbox]]
+
+log = logger(__name__)
+
+
+class BoxThread:
+    """An event loop of its own with one box in it; any thread of this process may call, each call waits for its answer."""
+
+    def __init__(self, opening: Opening, *, workers: bool, timeout: float | None) -> None:
+        self._process = os.getpid()
+        self._works = workers
+        self._timeout = timeout
+        self._opened: Future[tuple[Pillarbox, asyncio.AbstractEventLoop]] = Future()
+        self._closing = asyncio.Event()
+        self._thread = threading.Thread(
+            target=asyncio.run, args=[self._live(opening, workers=workers)], name="pillarbox", daemon=True
+        )
+        self._thread.start()
+        try:
+            self.box, self._loop = self._opened.result()
+        except BaseException:
+            self._opened.cancel()
+            raise
+
+    def call(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What an async function of the box answers; `Unavailable` where that takes longer than the timeout."""
+        return self._wait(self._begin(function(*args, **kwargs)), self._timeout)
+
+    def call_patiently(self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for what takes its own time."""
+        return self._wait(self._begin(function(*args, **kwargs)), None)
+
+    def run(self) -> None:
+        """Let the box work until it is stopped; a Ctrl-C stops it, and is raised once what was under way has ended."""
+        if self._works:
+            raise PillarboxError(
+                "This box was opened with its workers, which run already; open it without them to run it."
+            )
+        running = self._begin(self.box.run())
+        try:
+            running.result()
+        except KeyboardInterrupt:
+            self.tell(self.box.stop)
+            self._wait(running, None)
+            raise
+        except CancelledError:
+            raise _closed() from None
+
+    def tell(self, function: Callable[[], object]) -> None:
+        """Have a plain function called in the box's thread, without waiting for it."""
+        self._require_own_process()
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
+
+    def close(self) -> None:
+        """End everything and wait for that; in a forked child there is nothing to end."""
+        if os.getpid() == self._process and threading.current_thread() is not self._thread:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join()
+
+    async def _live(self, opening: Opening, *, workers: bool) -> None:
+        try:
+            async with opening() as box:
+                if not self._opened.set_running_or_notify_cancel():
+                    return
+                self._opened.set_result((box, asyncio.get_running_loop()))
+                running = asyncio.create_task(_work(box)) if workers else None
+                await self._closing.wait()
+                box.stop()
+                if running is not None:
+                    await running
+        except BaseException as error:
+            if self._opened.done():
+                log.error("the box was not closed as it should be", error=brief(error))
+            else:
+                self._opened.set_exception(error)
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        try:
+            self._require_own_process()
+            if threading.current_thread() is self._thread:
+                raise PillarboxError(
+                    "This is the box's own thread, which cannot wait for itself; make the function a plain one, not async."
+                )
+            # The callback is given a copy of the caller's context, so a trace goes on.
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
+            raise _closed() from None
+        except BaseException:
+            work.close()
+            raise
+
+    def _wait(self, answer: Future[T], timeout: float | None) -> T:
+        try:
+            return answer.result(timeout)
+        except CancelledError:
+            raise _closed() from None
+        except TimeoutError:
+            if answer.done():
+                raise
+            answer.cancel()
+            raise Unavailable(
+                f"The box did not answer within {timeout:g} s; what was asked may have been done all the same."
+            ) from None
+        except BaseException:
+            answer.cancel()
+            raise
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise PillarboxError(
+                f"This box was opened by process {self._process}, and a forked child cannot use it; "
+                "open one after the fork, or ask Pillarbox.shared for one each time."
+            )
+
+
+async def _work(box: Pillarbox) -> None:
+    try:
+        await box.run()
+    except Exception as error:
+        log.error("the workers of this box have ended; open it again", error=brief(error))
+
+
+def _closed() -> Unavailable:
+    return Unavailable("This box is closed; open another one.")

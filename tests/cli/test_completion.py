@@ -1,0 +1,66 @@
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pillarbox.cli.main import cli
+from pillarbox.sync import Pillarbox
+from tests.servers.daemon import SECONDS, environment
+
+ASK_BASH = """
+source <(pillarbox completion bash)
+COMP_WORDS=({words})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_pillarbox_completion pillarbox
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def bash(words: str) -> set[str]:
+    """What bash offers after these words."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", ASK_BASH.format(words=words)],
+        env=environment({}, {"PATH": path}),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(done.stdout.split())
+
+
+def test_bash_completes_commands_options_and_words() -> None:
+    assert {"send", "sessions", "serve", "status", "doctor"} <= bash("pillarbox ''")
+    assert bash("pillarbox messages r") == {"retry"}
+    assert "--tenant" in bash("pillarbox send email --te")
+    assert bash("pillarbox send em") == {"email"}
+
+
+def test_bash_completes_names_that_the_database_knows(sqlite_url: str, tmp_path: Path) -> None:
+    with Pillarbox.open(sqlite_url) as box:
+        box.sessions.open(session_id="support-desk", target={"kind": "none"})
+        box.tenants.set("acme")
+    named = f"pillarbox --database {sqlite_url}"
+    assert bash(f"{named} sessions show su") == {"support-desk"}
+    assert bash(f"{named} send email --tenant ''") == {"acme"}
+    assert bash(f"pillarbox --database sqlite:///{tmp_path}/other.db sessions show ''") == set()
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_of_its_own(shell: str) -> None:
+    done = CliRunner().invoke(cli, ["completion", shell])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert f"{shell}_complete" in done.stdout
+    if program := shutil.which(shell):
+        subprocess.run([program, "-n"], input=done.stdout, text=True, check=True, timeout=SECONDS)
+
+
+def test_another_shell_is_refused() -> None:
+    assert CliRunner().invoke(cli, ["completion", "tcsh"]).exit_code == 2

@@ -1,0 +1,94 @@
+"""What people can ask in a chat about their own queue."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from pillarbox.conversations.commands import command_in
+from pillarbox.inbound.adapter import Received
+from tests.conversations.stand import TOKEN, Stand, standing
+from tests.servers.telegram_api import TelegramApi, telegram_api
+
+NOWHERE = {"kind": "none"}
+
+
+@pytest.fixture
+def api() -> Iterator[TelegramApi]:
+    with telegram_api(TOKEN) as api:
+        yield api
+
+
+@pytest.fixture
+async def stand(sqlite_url: str, api: TelegramApi, tmp_path: Path) -> AsyncIterator[Stand]:
+    async with standing(sqlite_url, api, tmp_path) as stand:
+        yield stand
+
+
+async def write(stand: Stand, text: str, number: int, channel_id: str = "42") -> None:
+    received = Received(
+        origin="telegram", channel_id=channel_id, content=text, source_message_id=f"1:{channel_id}:{number}"
+    )
+    await stand.box.adapters.take(received)
+    await stand.settle()
+
+
+@pytest.mark.parametrize("text", ["/queue", " /QUEUE ", "/queue@some_bot", "/queue\n"])
+def test_a_command_may_be_written_as_people_write_it(text: str) -> None:
+    assert command_in(text) == "queue"
+
+
+@pytest.mark.parametrize("text", ["queue", "/queues", "/queue now please", "say /queue", "//queue", "/clear", ""])
+def test_anything_else_is_for_the_agent(text: str) -> None:
+    assert command_in(text) is None
+
+
+async def test_the_queue_is_told_to_the_chat_that_asked(stand: Stand, api: TelegramApi) -> None:
+    await stand.open("s", ("telegram", "42"), ("telegram", "43"), target=NOWHERE)
+    await write(stand, "/queue", 1)
+    await write(stand, "the first", 2)
+    await write(stand, "a secret of mine", 3, "43")
+    await write(stand, "/queue", 4)
+    assert api.said == [
+        "Nothing waits for the agent.",
+        "Waiting for the agent:\n1. the first\n2. a message of telegram",
+    ]
+    assert {message["chat_id"] for message in api.sent} == {"42"}
+    assert [row.content for row in await stand.box.inbound.list()] == ["the first", "a secret of mine"]
+
+
+async def test_people_cancel_their_own_messages_and_nobody_elses(stand: Stand, api: TelegramApi) -> None:
+    await stand.open("s", ("telegram", "42"), ("telegram", "43"), target=NOWHERE)
+    await write(stand, "mine", 1)
+    await write(stand, "yours", 2, "43")
+    await write(stand, "mine too", 3)
+    await write(stand, "/cancel", 4)
+    assert api.said == ["2 messages were canceled."]
+    states = {row.content: row.status for row in await stand.box.inbound.list()}
+    assert states == {"mine": "expired", "yours": "pending", "mine too": "expired"}
+
+
+async def test_a_command_that_is_told_again_is_obeyed_once(stand: Stand, api: TelegramApi) -> None:
+    await stand.open("s", ("telegram", "42"), target=NOWHERE)
+    await write(stand, "/cancel", 1)
+    await write(stand, "later", 2)
+    await write(stand, "/cancel", 1)
+    assert api.said == ["You have nothing waiting."]
+    (row,) = await stand.box.inbound.list()
+    assert row.status == "pending"
+
+
+async def test_a_terminal_sees_and_cancels_all_of_its_session(stand: Stand) -> None:
+    await stand.open("s", ("telegram", "42"), target=NOWHERE)
+    await write(stand, "something", 1)
+    assert await stand.box.commands.run("s", "/queue") == "Waiting for the agent:\n1. something"
+    assert await stand.box.commands.run("s", "/cancel") == "1 message was canceled."
+    assert await stand.box.commands.run("s", "hello") is None
+    assert "/queue" in (await stand.box.commands.run("s", "/help") or "")
+
+
+async def test_where_commands_are_off_they_are_for_the_agent(sqlite_url: str, api: TelegramApi, tmp_path: Path) -> None:
+    async with standing(sqlite_url, api, tmp_path, conversations={"commands": False}) as stand:
+        await stand.open("s", ("telegram", "42"))
+        await write(stand, "/cancel", 1)
+        assert stand.asked == ["/cancel"]

@@ -1,0 +1,32 @@
+"""Fifteen seconds of trouble for each database, with everything that makes trouble here; `make torture` takes longer."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 15
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torture", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_under_seeded_trouble_every_promise_of_all_pipes_is_kept(database: str, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    done = run("--database", database, "--minutes", f"{SECONDS / 60}", "--light", "--result", str(result))
+    assert done.stdout.startswith("seed "), done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(result.read_text())
+    assert found["violations"] == {}
+    assert set(found["acknowledged"]) >= {"inbound", "hooks", "outbound", "inbox"}
+    assert sum(found["faults"].values()) > 0
+    assert found["commit"]
+    assert found["machine"]["cores"]

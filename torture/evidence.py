@@ -1,0 +1,155 @@
+"""All that is known after a round: what was acknowledged, what arrived, which faults there were, and what the database says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import msgspec
+import psycopg
+
+from torture.journal import entries
+
+Entry = dict[str, Any]
+
+
+class Message(NamedTuple):
+    """A row of `inbound_queue`."""
+
+    id: int
+    session: str
+    seq: int
+    status: str
+    attempts: int
+    token: int
+    source: str | None
+
+
+class Strand(NamedTuple):
+    """A row of `inbound_strand`."""
+
+    session: str
+    token: int
+    state: str
+    open: int
+
+
+class Event(NamedTuple):
+    """A row of `hook_outbox`."""
+
+    id: int
+    session: str
+    seq: int
+    event_type: str
+    status: str
+    attempts: int
+    superseded_by: int | None
+    payload: str
+
+
+class Sent(NamedTuple):
+    """A row of `message_history`."""
+
+    id: str
+    status: str
+    attempts: int
+    most: int
+    address: str | None
+
+
+class Attempt(NamedTuple):
+    """A row of `message_attempt`."""
+
+    id: str
+    attempt: int
+    outcome: str
+    status_code: int | None
+
+
+class Key(NamedTuple):
+    """A row of `inbox`."""
+
+    key: str
+    status: str
+    lease: str
+
+
+@dataclass(kw_only=True)
+class Evidence:
+    """What the rules look at; a test can plant any of it."""
+
+    ledger: list[Entry] = field(default_factory=list)
+    arrivals: list[Entry] = field(default_factory=list)
+    faults: list[Entry] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    strands: list[Strand] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    queue: list[str] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    idempotent: list[str] = field(default_factory=list)
+    orders: list[str] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    one_writer: bool = False
+    lease: float = 4.0
+    inbox_lease: float = 3.0
+
+    def noted(self, pipe: str, kind: str) -> list[Entry]:
+        """What the producers wrote down of one kind."""
+        return [entry for entry in self.ledger if entry["pipe"] == pipe and entry["kind"] == kind]
+
+    def arrived(self, pipe: str) -> list[Entry]:
+        """What reached the target, in the order in which it came."""
+        return [entry for entry in self.arrivals if entry["pipe"] == pipe]
+
+
+def gather(folder: Path, database: str, *, lease: float, inbox_lease: float) -> Evidence:
+    """Read every journal in a round's folder, and the tables past all of our own code."""
+    ledger = [entry for path in [folder / "ledger.jsonl", *folder.glob("caller-*.jsonl")] for entry in entries(path)]
+    found = Evidence(ledger=ledger, lease=lease, inbox_lease=inbox_lease, one_writer=database.startswith("sqlite"))
+    found.arrivals = sorted(entries(folder / "arrivals.jsonl"), key=lambda entry: float(entry["at"]))
+    found.faults = list(entries(folder / "faults.jsonl"))
+    read = _reader(database)
+    found.messages = [
+        Message(*row)
+        for row in read(
+            "SELECT id, session_id, seq, status, attempt_count, token, source_message_id FROM inbound_queue ORDER BY id"
+        )
+    ]
+    found.strands = [Strand(*row) for row in read("SELECT session_id, token, state, open_count FROM inbound_strand")]
+    columns = "id, session_id, seq, event_type, status, attempt_count, superseded_by, payload"
+    found.events = [
+        Event._make([*row[:7], _text(row[7])]) for row in read(f"SELECT {columns} FROM hook_outbox ORDER BY id")
+    ]
+    columns = "message_id, status, attempt_count, max_attempts, to_address"
+    found.sent = [Sent(str(row[0]), *row[1:]) for row in read(f"SELECT {columns} FROM message_history")]
+    found.queue = [str(row[0]) for row in read("SELECT message_id FROM message_queue")]
+    columns = "message_id, attempt, outcome, status_code"
+    found.attempts = [
+        Attempt(str(row[0]), *row[1:])
+        for row in read(f"SELECT {columns} FROM message_attempt ORDER BY message_id, attempt")
+    ]
+    found.idempotent = [str(row[0]) for row in read("SELECT message_id FROM idempotency_key")]
+    found.orders = [str(row[0]) for row in read("SELECT message_id FROM torture_orders")]
+    found.keys = [Key(*row) for row in read("SELECT key, status, lease_id FROM inbox")]
+    return found
+
+
+def _reader(database: str) -> Any:
+    if database.startswith("sqlite"):
+        file = apsw.Connection(database.removeprefix("sqlite:///"))
+        file.set_busy_timeout(10_000)
+        return lambda statement: list(file.execute(statement))
+
+    def read(statement: str) -> Sequence[tuple[Any, ...]]:
+        with psycopg.connect(database, autocommit=True) as server:
+            return server.execute(statement.encode()).fetchall()
+
+    return read
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

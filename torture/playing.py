@@ -1,0 +1,146 @@
+"""One round: set the stage, make trouble until there was enough of it, let everything calm down, and check."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+
+from torture.caller import ORDERS, connect
+from torture.evidence import Evidence, gather
+from torture.journal import Journal
+from torture.nemesis import MANNERS, Nemesis
+from torture.places import Place
+from torture.plan import Plan
+from torture.rules import Violation, check, duplicates
+from torture.stage import Stage
+
+_CALM_SECONDS = 180.0
+_OPEN = (
+    "SELECT (SELECT count(*) FROM inbound_queue WHERE status IN ('pending', 'processing', 'failed'))"
+    " + (SELECT count(*) FROM hook_outbox WHERE status IN ('pending', 'processing', 'failed'))"
+    " + (SELECT count(*) FROM message_queue)"
+)
+
+
+@dataclass
+class Outcome:
+    """What a round came to."""
+
+    seed: int
+    seconds: float = 0.0
+    acknowledged: Counter[str] = field(default_factory=Counter)
+    arrivals: Counter[str] = field(default_factory=Counter)
+    repetitions: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    violations: list[Violation] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    folder: str = ""
+
+
+def play(plan: Plan, number: int, enough: Callable[[int, Counter[str]], bool]) -> Outcome:
+    """Play one round; `enough` is asked with the messages and faults so far. The folder stays if anything is wrong."""
+    seed = random.Random(f"{plan.seed} {number}").randrange(2**32)
+    folder = Path(tempfile.mkdtemp(prefix=f"pillarbox-torture-{seed}-"))
+    folder.chmod(0o755)
+    outcome = Outcome(seed, folder=str(folder))
+    place = Place(plan.database, folder, small_disk=number % 2 == 0)
+    began = time.monotonic()
+    try:
+        place.prepare()
+        stage = Stage(plan, seed, folder, place)
+        try:
+            _torment(plan, stage, place, outcome, enough)
+        finally:
+            stage.kill()
+        evidence = gather(folder, place.url, lease=plan.lease, inbox_lease=plan.inbox_lease)
+        _judge(outcome, evidence)
+    except BaseException:
+        outcome.violations.append(Violation("harness", "the round itself failed"))
+        raise
+    finally:
+        place.remove(keep=bool(outcome.violations))
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _torment(
+    plan: Plan, stage: Stage, place: Place, outcome: Outcome, enough: Callable[[int, Counter[str]], bool]
+) -> None:
+    folder = Path(outcome.folder)
+    stage.start()
+    connect(place.url).execute(ORDERS)
+    stage.behave(MANNERS)
+    journal = Journal(folder / "faults.jsonl")
+    nemesis = Nemesis(
+        chance=random.Random(outcome.seed),
+        journal=journal,
+        nodes=stage.nodes,
+        callers=stage.callers,
+        place=place,
+        lease=plan.lease,
+        behave=stage.behave,
+    )
+    outcome.missing = nemesis.missing
+    rested = threading.Event()
+    threading.Thread(target=nemesis.watch, args=[rested], daemon=True).start()
+    if plan.calm:
+        while not enough(stage.acknowledged, nemesis.counts):
+            rested.wait(0.1)
+    else:
+        nemesis.run(lambda: enough(stage.acknowledged, nemesis.counts), pace=plan.pace)
+    outcome.faults = nemesis.counts
+    outcome.violations += [Violation("harness", repr(error)) for error in nemesis.errors]
+    stage.behave({})
+    stage.end_producing()
+    if (left := _until_calm(place.url, stage)) != 0:
+        outcome.violations.append(Violation("liveness", f"{left} still open {_CALM_SECONDS:g} s after the last fault"))
+    rested.set()
+    journal.close()
+    for node in stage.nodes:
+        if (code := node.terminate()) != 0:
+            outcome.violations.append(Violation("stopping", f"{node.name} ended with {code} at rest"))
+
+
+def _until_calm(database: str, stage: Stage) -> int:
+    """Wait until nothing is left to do; how much is left when that does not happen."""
+    deadline, waiting, left = time.monotonic() + _CALM_SECONDS, threading.Event(), -1
+    while time.monotonic() < deadline:
+        waiting.wait(0.3)
+        try:
+            left = next(iter(connect(database).execute(_OPEN)))[0]
+        except (apsw.Error, psycopg.Error):
+            continue
+        spooled = stage.spooled()
+        if left == 0 and spooled == 0:
+            return 0
+        left += spooled
+    return left
+
+
+def _judge(outcome: Outcome, evidence: Evidence) -> None:
+    noted: Counter[str] = Counter()
+    for entry in evidence.ledger:
+        if entry["kind"] in ("acknowledged", "received") or (entry["pipe"], entry["kind"]) == ("inbox", "processed"):
+            noted[_name(entry)] += 1
+    outcome.acknowledged = noted
+    outcome.arrivals = Counter(entry["pipe"] for entry in evidence.arrivals)
+    outcome.repetitions = Counter(duplicates(evidence))
+    outcome.violations += check(evidence)
+
+
+def _name(entry: dict[str, Any]) -> str:
+    if entry["kind"] == "received":
+        return "hooks by receiver"
+    if entry["pipe"] == "outbound" and entry["place"] == "c":
+        return "outbound in own transactions"
+    return str(entry["pipe"])

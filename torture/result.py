@@ -1,0 +1,102 @@
+"""What a run came to, for people as a table and for the documentation as a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tests.servers.postgres import find_binaries
+from torture.plan import Plan
+from torture.playing import Outcome
+
+_ROOT = Path(__file__).parents[1]
+
+
+def summary(plan: Plan, outcomes: Sequence[Outcome], command: str) -> dict[str, Any]:
+    """Everything that was counted, with what it takes to do it again."""
+
+    def total(name: str) -> dict[str, int]:
+        added: Counter[str] = Counter()
+        for outcome in outcomes:
+            added.update(getattr(outcome, name))
+        return dict(sorted(added.items()))
+
+    violations = Counter(violation.rule for outcome in outcomes for violation in outcome.violations)
+    return {
+        "command": command,
+        "seed": plan.seed,
+        "commit": commit(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "database": plan.database,
+        "rounds": len(outcomes),
+        "seconds": round(sum(outcome.seconds for outcome in outcomes), 1),
+        "acknowledged": total("acknowledged"),
+        "arrivals": total("arrivals"),
+        "repetitions": total("repetitions"),
+        "faults": total("faults"),
+        "left out": sorted({sentence for outcome in outcomes for sentence in outcome.missing}),
+        "violations": dict(violations),
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The figures, one in a line."""
+    lines = [(f"acknowledged: {name}", count) for name, count in result["acknowledged"].items()]
+    lines.append(("acknowledged in all", sum(result["acknowledged"].values())))
+    lines += [(f"arrived: {name}", count) for name, count in result["arrivals"].items()]
+    lines += [(f"arrived again: {name}", count) for name, count in result["repetitions"].items()]
+    lines += [(f"fault: {name}", count) for name, count in result["faults"].items()]
+    lines += [(f"violation: {name}", count) for name, count in result["violations"].items()]
+    lines.append(("violations in all", sum(result["violations"].values())))
+    width = max(len(name) for name, _ in lines)
+    said = [f"{name:<{width}}  {count:>9,}" for name, count in lines]
+    return "\n".join([*said, *(f"left out: {sentence}" for sentence in result["left out"])])
+
+
+def write(result: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were made on."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "postgres": _postgres(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _postgres() -> str:
+    said = subprocess.run([find_binaries() / "postgres", "--version"], capture_output=True, text=True, check=False)
+    return said.stdout.strip()
+
+
+def commit() -> str:
+    """The commit, and whether the tree was otherwise."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False)
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", "src"], cwd=_ROOT, capture_output=True, text=True, check=False
+    )
+    return head.stdout.strip() + (" and changes" if changed.stdout.strip() else "")

@@ -1,0 +1,64 @@
+"""The checker: every rule looks at the evidence and tells what is against it; no rule trusts what another has found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from torture.evidence import Evidence
+from torture.rules_hooks import HOOK_RULES
+from torture.rules_inbound import INBOUND_RULES
+from torture.rules_inbox import INBOX_RULES
+from torture.rules_outbound import OUTBOUND_RULES
+
+Rule = Callable[[Evidence], Iterator[str]]
+
+
+class Violation(NamedTuple):
+    """A promise that was broken, and by what."""
+
+    rule: str
+    detail: str
+
+
+def answers_are_expected(evidence: Evidence) -> Iterator[str]:
+    for entry in evidence.noted("answers", "unexpected"):
+        yield f"{entry['what']} was answered {entry['status']}: {entry['answer']}"
+
+
+def whoever_is_told_to_stop_ends_well(evidence: Evidence) -> Iterator[str]:
+    """A node that is told to stop ends with 0 unless its database was away just then."""
+    away = [fault for fault in evidence.faults if fault["fault"] in DATABASE_FAULTS]
+    for fault in evidence.faults:
+        if fault["fault"] != "sigterm" or fault["exit"] == 0:
+            continue
+        if not any(other["at"] <= fault["until"] and other["until"] >= fault["at"] for other in away):
+            yield f"{fault['node']} ended with {fault['exit']} {fault['at']:.1f}"
+
+
+DATABASE_FAULTS = frozenset(
+    {"postgres restarted", "postgres away", "cut", "black hole", "commit cut", "full disk", "fsync error"}
+)
+RULES: dict[str, Rule] = {
+    "answers": answers_are_expected,
+    "stopping": whoever_is_told_to_stop_ends_well,
+    **INBOUND_RULES,
+    **HOOK_RULES,
+    **OUTBOUND_RULES,
+    **INBOX_RULES,
+}
+
+
+def check(evidence: Evidence) -> list[Violation]:
+    """Everything that is against a rule."""
+    return [Violation(name, detail) for name, rule in RULES.items() for detail in rule(evidence)]
+
+
+def duplicates(evidence: Evidence) -> dict[str, int]:
+    """How many arrivals of each pipe were not the first of their message."""
+    counted = Counter((entry["pipe"], entry["id"]) for entry in evidence.arrivals)
+    again: Counter[str] = Counter()
+    for (pipe, _), count in counted.items():
+        again[pipe] += count - 1
+    return dict(again)
