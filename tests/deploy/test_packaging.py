@@ -48,7 +48,9 @@ def unit() -> configparser.ConfigParser:
 def check_command(arguments: list[str]) -> None:
     """Raises where our command line would not take it."""
     command = cli.commands[arguments[0]]
-    command.make_context(arguments[0], arguments[1:], parent=click.Context(cli), resilient_parsing=False)
+    # With the names of the help option: a command remembers those it was first asked with.
+    parent = click.Context(cli, help_option_names=["-h", "--help"])
+    command.make_context(arguments[0], arguments[1:], parent=parent, resilient_parsing=False)
 
 
 def test_the_image_runs_as_a_user_of_its_own() -> None:
