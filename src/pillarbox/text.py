@@ -11,6 +11,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # Control characters, and those that turn the text around them, so that a line reads otherwise than it is.
 _MISLEADING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_MISLEADING_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _DEEPEST = 64
 
 
@@ -79,3 +80,8 @@ def printable(text: object, most: int = 80) -> str:
     """Foreign text cut short and with its control characters and turns of direction escaped, fit for a message or a terminal."""
     shown = _MISLEADING.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text)[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def in_sight(text: str) -> str:
+    """Text of many lines as it is, with what would hide or move other text written out."""
+    return _MISLEADING_IN_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -88,7 +88,11 @@ def test_spans_and_distances_read_well() -> None:
 
 def test_foreign_text_cannot_turn_or_hide_the_text_around_it() -> None:
     assert foreign("a\u202eb<\x07") == "<bdi>a\\u202eb&lt;\\u0007</bdi>"
-    assert marked("tab\tand\nline \x1b[31m") == "tab\tand\nline \\x1b[31m"
+    assert marked("tab\tand\nline \x1b[31m \u202e") == "tab\tand\nline \\u001b[31m \\u202e"
+    assert (
+        marked("10\u00a0EUR あ\u3000い \U0001f468\u200d\U0001f469")
+        == "10\u00a0EUR あ\u3000い \U0001f468\u200d\U0001f469"
+    )
     assert marked("x" * 12, 10).startswith("xxxxxxxxxx\n<em")
 
 

@@ -92,6 +92,10 @@ async def test_a_node_is_seen_while_it_works_and_missed_when_it_is_gone(box: Pil
     assert [node.state for node in await box.nodes.list()] == ["gone"]
     missed = (await box.attention()).items
     assert [(item.kind, item.id) for item in missed] == [("gone-node", "here")]
+    await sql(box, "UPDATE node SET holder = 'the one before'")
+    await box.nodes.beat()
+    assert sorted(node.state for node in await box.nodes.list()) == ["alive", "gone"]
+    assert (await box.attention()).items == []
     await sql(box, "UPDATE node SET last_seen = :at", at=box.database.clock.now() - timedelta(days=2))
     await box.nodes.forget()
     assert await box.nodes.list() == []

@@ -127,7 +127,13 @@ async def test_a_recipient_needs_a_tenant_and_a_cursor_its_own_filter(box: Pilla
     forged = [
         f'["{digest}",{{"{name}":{place}}}]' for name, place in (("outbound0", 5), ("inbound1", '"x"'), ("x", []))
     ]
-    for cursor, text in ((page.next_cursor, "status:sent"), ("nonsense", ""), *((each, "") for each in forged)):
+    for cursor, text in (
+        (page.next_cursor, "status:sent"),
+        ("nonsense", ""),
+        ("5", ""),
+        ("null", ""),
+        *((each, "") for each in forged),
+    ):
         with pytest.raises(InvalidInput, match="cursor"):
             await box.log.page(parse_filter(text), cursor=cursor or "")
 

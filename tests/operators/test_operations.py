@@ -135,3 +135,19 @@ async def test_no_operation_keeps_an_address(box: Pillarbox) -> None:
     done = await box.operations.get(begun.operation_id)
     assert (done.total, done.done) == (1, 1)
     assert "ann" not in done.filter
+
+
+async def test_what_cannot_be_carried_out_is_refused_at_once_and_holds_up_no_other(box: Pillarbox) -> None:
+    await failed_ones(box, 2)
+    many = ",".join(f"a{n}@b.example" for n in range(20))
+    with pytest.raises(InvalidInput, match="filter"):
+        await box.operations.start("retry", parse_filter(f"tenant:acme -to:{many} -to:{many}"))
+    await sql(
+        box,
+        "INSERT INTO operation (operation_id, action, filter, state, total, exact, created_at, updated_at) "
+        "VALUES ('0', 'retry', 'nonsense', 'running', 0, 1, :now, :now)",
+        now=box.database.clock.now(),
+    )
+    sound = await box.operations.start("retry", parse_filter("status:failed"))
+    await ended(box, sound.operation_id)
+    assert (await box.operations.get(sound.operation_id)).done == 2

@@ -96,9 +96,10 @@ async def _check_use(box: Pillarbox) -> list[Finding]:
 
 def _check_nodes(nodes: Sequence[Node]) -> Finding:
     from pillarbox.box import Finding
+    from pillarbox.operators.nodes import missed
 
     alive = sum(node.state == "alive" and node.concurrency > 0 for node in nodes)
-    gone = [f"{node.name} (process {node.process})" for node in nodes if node.state == "gone"]
+    gone = [f"{node.name} (process {node.process})" for node in missed(nodes)]
     if gone:
         more = f" and {len(gone) - _MOST_NAMED} more" if len(gone) > _MOST_NAMED else ""
         said = f"{', '.join(gone[:_MOST_NAMED])}{more} went away without stopping"

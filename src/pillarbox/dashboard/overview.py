@@ -112,7 +112,7 @@ async def _pipes(box: Pillarbox) -> list[Pipe]:
             "/messages?filter=pipe:inbound",
             inbound.pending + inbound.failed,
             inbound.oldest_age_seconds,
-            (("in delivery", inbound.processing, ""), ("blocked heads", inbound.failed, "warn")),
+            (("in delivery", inbound.processing, ""), ("blocked", inbound.failed, "warn")),
         ),
         Pipe(
             "Hooks",

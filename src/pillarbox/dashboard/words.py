@@ -10,7 +10,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from pillarbox.filters.model import words
-from pillarbox.text import printable
+from pillarbox.text import in_sight, printable
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 _TONES = {
@@ -108,7 +108,7 @@ def pretty(value: Any) -> str:
 def marked(text: str, most: int = 100_000) -> Markup:
     """A body as it is, cut where no page could hold it, its control characters in sight."""
     cut = text[:most]
-    shown = "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in cut)
+    shown = in_sight(cut)
     rest = len(text) - most
     return escape(shown) + (
         Markup('\n<em class="soft">… and {} characters more</em>').format(count(rest)) if rest > 0 else ""

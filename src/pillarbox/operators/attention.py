@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from pillarbox.operators.model import Count
-from pillarbox.operators.nodes import Node, Nodes
+from pillarbox.operators.nodes import Node, Nodes, missed
 from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
 from pillarbox.storage.ids import earliest_id
 
@@ -58,7 +58,7 @@ class AttentionDesk:
         now = self._clock.now()
         since = earliest_id(self._clock.shown(now - _LATELY))
         groups = await self._database.read(lambda: self._groups(now, since))
-        gone = [self._gone(node, now) for node in await self._nodes.list() if node.state == "gone"]
+        gone = [self._gone(node, now) for node in missed(await self._nodes.list())]
         groups["gone-node"] = (gone, len(gone))
         items: list[AttentionItem] = []
         for found, _ in groups.values():

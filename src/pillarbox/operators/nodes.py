@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -40,6 +40,16 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     started_at: datetime
     last_seen: datetime
+
+
+def missed(nodes: Sequence[Node]) -> list[Node]:
+    """Those that went away without stopping, and in whose place nobody of that name has been started since."""
+    started = [(node.name, node.role, node.started_at) for node in nodes if node.state == "alive"]
+
+    def is_back(gone: Node) -> bool:
+        return any((name, role) == (gone.name, gone.role) and at >= gone.last_seen for name, role, at in started)
+
+    return [node for node in nodes if node.state == "gone" and not is_back(node)]
 
 
 class Nodes:

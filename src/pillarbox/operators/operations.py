@@ -79,14 +79,16 @@ class Operations:
     async def start(self, action: Action, wanted: Filter) -> Operation:
         """Begin an action on all that match now; it goes on by itself, here or on another node, and after a restart."""
         count = await self.preview(action, wanted)
-        kept = self._log.without_addresses(wanted)
+        kept = str(self._log.without_addresses(wanted))
+        # It is read again at every step, and is longer than what was asked for: an address became a hash.
+        parse_filter(kept)
         operation_id, now, who = new_id(), self._clock.now(), actor()
 
         def work() -> Step[Row]:
             yield _queries.insert(
                 operation_id=operation_id,
                 action=action,
-                filter=str(kept),
+                filter=kept,
                 who=who,
                 total=count.matching,
                 exact=int(count.exact),
@@ -136,7 +138,12 @@ class Operations:
         """Carry out every operation that nobody holds; a chore of every node, so that a restart loses none."""
         await self._bury()
         for operation_id in await self._waiting():
-            await self.finish(operation_id)
+            try:
+                await self.finish(operation_id)
+            except Unavailable:
+                raise
+            except Exception as error:
+                log.error("an operation failed; the others go on", operation_id=operation_id, error=brief(error))
         return False
 
     async def finish(self, operation_id: str) -> Operation:

@@ -28,7 +28,7 @@ def places_of(cursor: str, wanted: Filter) -> Places:
         return {}
     try:
         digest, places = json.loads(cursor)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         raise unknown_cursor() from None
     if digest != _digest(wanted) or not isinstance(places, dict) or not all(map(_is_place, places.values())):
         raise unknown_cursor()
