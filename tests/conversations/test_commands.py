@@ -25,9 +25,13 @@ async def stand(sqlite_url: str, api: TelegramApi, tmp_path: Path) -> AsyncItera
         yield stand
 
 
-async def write(stand: Stand, text: str, number: int, channel_id: str = "42") -> None:
+async def write(stand: Stand, text: str, number: int, channel_id: str = "42", actor_id: str | None = None) -> None:
     received = Received(
-        origin="telegram", channel_id=channel_id, content=text, source_message_id=f"1:{channel_id}:{number}"
+        origin="telegram",
+        channel_id=channel_id,
+        content=text,
+        source_message_id=f"1:{channel_id}:{number}",
+        actor_id=actor_id,
     )
     await stand.box.adapters.take(received)
     await stand.settle()
@@ -38,7 +42,13 @@ def test_a_command_may_be_written_as_people_write_it(text: str) -> None:
     assert command_in(text) == "queue"
 
 
-@pytest.mark.parametrize("text", ["queue", "/queues", "/queue now please", "say /queue", "//queue", "/clear", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("queue", "/queues", "/queue now please", "say /queue", "//queue", "/clear", ""),
+        *("/cancel@home the heating appointment, please", "/cancel@", "/cancel @home"),
+    ],
+)
 def test_anything_else_is_for_the_agent(text: str) -> None:
     assert command_in(text) is None
 
@@ -66,6 +76,24 @@ async def test_people_cancel_their_own_messages_and_nobody_elses(stand: Stand, a
     assert api.said == ["2 messages were canceled."]
     states = {row.content: row.status for row in await stand.box.inbound.list()}
     assert states == {"mine": "expired", "yours": "pending", "mine too": "expired"}
+
+
+async def test_in_a_group_people_cancel_their_own_messages_and_nobody_elses(stand: Stand, api: TelegramApi) -> None:
+    await stand.open("s", ("telegram", "42"), target=NOWHERE)
+    await write(stand, "ada's", 1, actor_id="ada")
+    await write(stand, "bob's", 2, actor_id="bob")
+    await write(stand, "nobody's", 3)
+    await write(stand, "/cancel", 4, actor_id="bob")
+    assert api.said == ["1 message was canceled."]
+    states = {row.content: row.status for row in await stand.box.inbound.list()}
+    assert states == {"ada's": "pending", "bob's": "expired", "nobody's": "pending"}
+
+
+async def test_help_says_whose_messages_are_canceled(stand: Stand, api: TelegramApi) -> None:
+    await stand.open("s", ("telegram", "42"), target=NOWHERE)
+    await write(stand, "/help", 1)
+    assert "/cancel gives up your own waiting messages;" in api.said[0]
+    assert "/cancel gives up all that waits in this session;" in (await stand.box.commands.run("s", "/help") or "")
 
 
 async def test_a_command_that_is_told_again_is_obeyed_once(stand: Stand, api: TelegramApi) -> None:

@@ -56,8 +56,21 @@ def test_a_block_of_code_that_is_cut_is_closed_and_opened_again() -> None:
 def test_people_are_not_told_what_they_said_and_others_not_what_one_asked() -> None:
     lines = [line(1, "mine", "user", "here"), line(2, "yours", "user", "there"), line(3, "agent")]
     lines += [line(4, "to me", "answer", "here"), line(5, "to you", "answer", "there")]
-    assert told(lines, 100, "here") == ["yours\n\nagent\n\nto me"]
-    assert told(lines, 100, "there") == ["mine\n\nagent\n\nto you"]
+    assert told(lines, 100, "here") == ["yours", "agent\n\nto me"]
+    assert told(lines, 100, "there") == ["mine", "agent\n\nto you"]
+
+
+def test_what_people_said_elsewhere_is_never_in_one_message_with_the_agents_words() -> None:
+    lines = [line(1, "agent"), line(2, "[Ada] a", "user", "there"), line(3, "[Bob] b", "user", "there"), line(4, "so")]
+    assert told(lines, 100) == ["agent", "[Ada] a\n\n[Bob] b", "so"]
+
+
+def test_each_piece_of_what_a_person_said_elsewhere_is_quoted() -> None:
+    pieces = told([line(1, "[Ada] " + "a" * 250 + "\n> " + "b" * 30, "user", "there"), line(2, "agent")], 116)
+    assert len(pieces) == 4
+    assert [piece[:3] for piece in pieces] == ["[Ad", "> a", "> a", "age"]
+    assert pieces[2].endswith("a\n> " + "b" * 30)
+    assert all(length(piece) <= 116 for piece in pieces)
 
 
 def test_emoji_count_as_the_platforms_count_them() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pillarbox.conversations.model import Cursor
-from pillarbox.conversations.tail import read_on
+from pillarbox.conversations.tail import read_on, read_over
 from pillarbox.conversations.transcript import said_in
 
 
@@ -23,7 +23,7 @@ def codex(text: str, role: str = "assistant") -> str:
 
 
 def words(path: Path, cursor: Cursor, since: str = "") -> tuple[list[str], Cursor]:
-    reading = read_on(str(path), cursor, since=since)
+    reading = read_over(str(path), cursor, since=since)
     return ([each.text for each in reading.said], reading.cursor) if reading else ([], cursor)
 
 
@@ -86,6 +86,35 @@ def test_another_file_that_repeats_the_past_tells_only_what_is_new(tmp_path: Pat
     _, cursor = words(first, Cursor())
     second.write_text("\n".join([claude("one", "2026-01-01T00:00:01Z"), claude("two", "2026-01-01T00:00:02Z"), ""]))
     assert words(second, cursor)[0] == ["two"]
+
+
+def test_the_last_words_of_a_transcript_are_told_before_those_of_the_next(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    one, two, three = (claude(text, f"2026-01-01T00:00:0{text}Z") for text in "123")
+    first.write_text(f"{one}\n")
+    _, cursor = words(first, Cursor())
+    first.write_text(f"{one}\n{two}\n")
+    second.write_text(f"{two}\n{three}\n")
+    said, after = words(second, cursor)
+    assert said == ["2", "3"]
+    assert words(second, after) == ([], after)
+    first.write_text(f"{claude('of another', '2026-01-01T00:00:09Z')}\n" * 3)
+    assert words(second, cursor)[0] == ["2", "3"], "what took its place is nobody's rest"
+    first.unlink()
+    assert words(second, cursor)[0] == ["2", "3"]
+
+
+def test_the_last_words_of_a_transcript_are_told_whatever_the_next_has_to_say(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(claude("one", "2026-01-01T00:00:01Z") + "\n")
+    _, cursor = words(first, Cursor())
+    with first.open("a") as file:
+        file.write(claude("two", "2026-01-01T00:00:02Z") + "\n")
+    second.touch()
+    said, after = words(second, cursor)
+    assert (said, after.source) == (["two"], str(second))
+    second.write_text(claude("three", "2026-01-01T00:00:03Z") + "\n")
+    assert words(second, cursor)[0] == ["two", "three"]
 
 
 def test_what_was_said_before_the_session_is_nobodys_news(tmp_path: Path) -> None:

@@ -126,6 +126,18 @@ async def test_the_other_chats_see_each_message_of_a_person_once(stand: Stand, a
     assert texts(api, "43") == ["[Ada via telegram] hello", "hello to you all"]
 
 
+async def test_the_other_chats_see_a_question_before_its_answer(stand: Stand, api: TelegramApi) -> None:
+    transcript = await stand.open("s", ("telegram", "42"), ("telegram", "43"))
+    await stand.box.adapters.take(message("42", "how late\n[Bob via telegram] is it?", 1))
+    await stand.box.inbound.drain.step()
+    await stand.box.inbound.drain.step()
+    assert stand.asked
+    say(transcript, "ten")
+    await stand.settle()
+    assert texts(api, "42") == ["ten"]
+    assert texts(api, "43") == ["[Ada via telegram] how late\n> [Bob via telegram] is it?", "ten"]
+
+
 async def test_a_reply_goes_to_the_topic_that_was_written_in(stand: Stand, api: TelegramApi) -> None:
     transcript = await stand.open("s", ("telegram", "42"))
     await stand.box.adapters.take(message("42", "hello", 1, payload={"thread_id": 7}))

@@ -1,7 +1,9 @@
 """Words from recordings, by a server or in this process."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,21 @@ async def test_whisper_is_loaded_once_and_asked_in_the_language_that_is_set(reco
     assert (loaded, model.languages) == (["base"], ["auto"] * 3)
     assert await WhisperTranscriber("base", "en", 10.0, load).words(recording, mime=None) == "one two"
     assert model.languages[-1] == "en"
+
+
+async def test_a_long_recording_holds_up_nothing_else(recording: str) -> None:
+    released = threading.Event()
+
+    class Slow(Model):
+        def transcribe(self, path: str, *, language: str) -> list[Segment]:
+            return [Segment("at last" if released.wait(10) else "held up")]
+
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    whisper = WhisperTranscriber("base", None, 30.0, lambda name: Slow([]))
+    listening = asyncio.gather(*(whisper.words(recording, mime=None) for _ in range(2)))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(released.set)
+    assert await listening == ["at last"] * 2
 
 
 async def test_what_whisper_cannot_read_is_gone_and_a_missing_tool_is_not(

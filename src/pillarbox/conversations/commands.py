@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -21,7 +22,8 @@ _MOST_SHOWN = 10
 _MOST_CANCELED = 500
 _EXCERPT = 60
 _OPEN = ("pending", "failed", "processing")
-HELP = "/queue shows what waits for the agent; /cancel gives up your own waiting messages; anything else goes to the agent."
+_COMMAND = re.compile(r"/(\w+)(@\w+)?")
+_HELP = "/queue shows what waits for the agent; /cancel gives up {}; anything else goes to the agent."
 
 
 class Commands:
@@ -49,7 +51,7 @@ class Commands:
         command = command_in(text)
         if command is None:
             return None
-        answer, canceled = await self._database.write(partial(self._act, command, session_id, None))
+        answer, canceled = await self._database.write(partial(self._act, command, session_id, None, None))
         self._inbound.after_acting(canceled)
         return answer
 
@@ -61,22 +63,22 @@ class Commands:
         source_id = received.source_message_id
         if source_id is not None and (yield queries.answered(origin=received.origin, source_id=source_id)):
             return []
-        answer, canceled = yield from self._act(command, session_id, chat)
+        answer, canceled = yield from self._act(command, session_id, chat, received.actor_id)
         yield from lines.answer(session_id, *chat, answer, self._clock.now(), source_id)
         return canceled
 
     def _act(
-        self, command: Command, session_id: str, chat: tuple[str, str] | None
+        self, command: Command, session_id: str, chat: tuple[str, str] | None, actor_id: str | None
     ) -> Step[tuple[str, list[InboundMessage]]]:
         match command:
             case "help":
-                return HELP, []
+                return _HELP.format("your own waiting messages" if chat else "all that waits in this session"), []
             case "queue":
                 waiting = yield from _waiting(session_id, _MOST_SHOWN + 1)
                 return shown(waiting, chat), []
             case "cancel":
                 waiting = yield from _waiting(session_id, _MOST_CANCELED)
-                mine = [m for m in waiting if _is_of(m, chat) and m.status != "processing"]
+                mine = [m for m in waiting if _is_by(m, chat, actor_id) and m.status != "processing"]
                 canceled = []
                 for message in mine:
                     canceled.append((yield from self._inbound.expiring(message.id, self._clock.now())))
@@ -85,12 +87,13 @@ class Commands:
 
 def command_in(text: str) -> Command | None:
     """The command that a text is, as it may be written in a group: `/queue@name_of_the_bot`."""
-    match text.strip().partition("@")[0].lower():
-        case "/queue":
+    found = _COMMAND.fullmatch(text.strip())
+    match found and found[1].lower():
+        case "queue":
             return "queue"
-        case "/cancel":
+        case "cancel":
             return "cancel"
-        case "/help":
+        case "help":
             return "help"
         case _:
             return None
@@ -115,6 +118,11 @@ def _row(number: int, message: InboundMessage, chat: tuple[str, str] | None) -> 
 
 def _is_of(message: InboundMessage, chat: tuple[str, str] | None) -> bool:
     return chat is None or (message.origin, message.source_channel_id) == chat
+
+
+def _is_by(message: InboundMessage, chat: tuple[str, str] | None, actor_id: str | None) -> bool:
+    """Whether somebody may give a message up: in a chat its sender, elsewhere whoever sees the whole session."""
+    return chat is None or (_is_of(message, chat) and message.actor_id == actor_id)
 
 
 def _counted(number: int) -> str:

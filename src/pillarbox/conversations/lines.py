@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pillarbox.conversations.model import Cursor, Kind, Line, Source, line_from
+from pillarbox.conversations.model import QUOTE, Cursor, Kind, Line, Source, line_from
 from pillarbox.conversations.transcript import LONGEST_SAYING, Said
 from pillarbox.inbound.attachment import described
 from pillarbox.inbound.targets.tmux_text import one_line
@@ -26,6 +26,7 @@ class Place(NamedTuple):
 
     next_seq: int
     heard_seq: int
+    shared: int
     read: Cursor
 
 
@@ -45,8 +46,8 @@ def lock(session_id: str, source: str | None = None) -> Step[Place]:
     if not rows:
         yield queries.begin(session_id=session_id, source=source)
         rows = yield queries.lock(session_id=session_id)
-    next_seq, heard_seq, *read = rows[0]
-    return Place(next_seq, heard_seq, Cursor(*read))
+    next_seq, heard_seq, shared, *read = rows[0]
+    return Place(next_seq, heard_seq, shared, Cursor(*read))
 
 
 def agree_on_chats(session: Session, origins: frozenset[str], *, watches_pane: bool) -> Step[None]:
@@ -71,6 +72,10 @@ def record(source: Source, said: Sequence[Said], read: Cursor, now: datetime) ->
     place = yield from lock(source.session_id)
     if place.read != source.read:
         return 0
+    if said and place.shared:
+        # Whatever it answers was delivered before: a question stands above its answer.
+        yield from hear(source.session_id, now)
+        place = yield from lock(source.session_id)
     return (yield from _add(source.session_id, place, [New("agent", each.text) for each in said], read, now))
 
 
@@ -142,10 +147,10 @@ def _ended(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _retold(row: Row) -> str:
-    """What a person said elsewhere, and who and where that was."""
+    """What a person said elsewhere, and who and where that was; no line of it can be taken for somebody else's."""
     _, _, origin, _, name, message_type, content, payload_json = row
     said = content if message_type == "text" else described(message_type, content, payload_json)
-    return f"[{one_line(name or 'somebody')} via {one_line(origin)}] {said}"
+    return f"[{one_line(name or 'somebody')} via {one_line(origin)}] " + f"\n{QUOTE}".join(said.splitlines())
 
 
 def _source(row: Row) -> Source:

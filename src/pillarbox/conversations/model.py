@@ -11,6 +11,8 @@ import msgspec
 from pillarbox.storage import Row, instant
 
 Kind = Literal["agent", "user", "answer"]
+QUOTE = "> "
+"""How each line but the first of what a person said elsewhere begins."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

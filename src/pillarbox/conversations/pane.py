@@ -9,14 +9,14 @@ from hashlib import sha256
 from typing import Any
 
 from pillarbox.conversations.model import Cursor, Source
-from pillarbox.inbound.targets.tmux_pane import name_in_tmux
+from pillarbox.inbound.targets.tmux_pane import Terminal
 from pillarbox.inbound.targets.tmux_server import TmuxServer, TmuxTrouble
+from pillarbox.inbound.targets.tmux_text import session_key
 
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CALL_SECONDS = 5.0
 _ANCHOR = 12
 _MOST_LINES = 500
-_FIELDS = "#{alternate_on}|#{cursor_y}|#{history_size}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PaneWatch:
     async def look(self, source: Source, target: dict[str, Any], moment: float) -> Seen | None:
         """What is new in a session's terminal; None while it changes, shows a full screen, or is not there."""
         try:
-            screen = await _capture(target)
+            screen = await _capture(source.session_id, target)
         except TmuxTrouble:
             return None
         if screen is None:
@@ -60,14 +60,17 @@ class PaneWatch:
         return Seen(text if text.strip() else "", read)
 
 
-async def _capture(target: dict[str, Any]) -> list[str] | None:
-    """The lines of the pane above its cursor, history included; None while a program has the whole screen."""
+async def _capture(session_id: str, target: dict[str, Any]) -> list[str] | None:
+    """The lines above the cursor of the pane that messages are typed into, history included.
+
+    None while a program has the whole screen.
+    """
     server = TmuxServer(target.get("socket") or "default")
-    place = f"={name_in_tmux(target['name'])}:"
-    told = await server.call("display-message", "-p", "-t", place, _FIELDS, seconds=_CALL_SECONDS)
-    alternate, cursor, _ = (told.strip() or "||").split("|", 2)
-    if alternate == "1" or not cursor.isdigit():
+    pane = await Terminal(server, target["name"], session_key(session_id), None, _CALL_SECONDS).pinned()
+    if pane.full_screen:
         return None
+    if pane.cursor_row == 0:
+        return []
     text = await server.call(
         "capture-pane",
         "-p",
@@ -75,13 +78,11 @@ async def _capture(target: dict[str, Any]) -> list[str] | None:
         "-S",
         f"-{_MOST_LINES}",
         "-E",
-        str(int(cursor) - 1),
+        str(pane.cursor_row - 1),
         "-t",
-        place,
+        pane.pane_id,
         seconds=_CALL_SECONDS,
     )
-    if int(cursor) == 0:
-        return []
     return [_ACTING.sub("", line) for line in text.removesuffix("\n").split("\n")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from pillarbox.conversations.model import Chat, Line
+from pillarbox.conversations.model import QUOTE, Chat, Kind, Line
 
 LIMITS: Mapping[str, int] = MappingProxyType({"telegram": 4096, "discord": 2000, "slack": 4000, "whatsapp": 4096})
 """The longest text that each platform takes, or shows as one message."""
@@ -16,16 +16,22 @@ _ENDS = ("\n\n", "\n", ". ", "? ", "! ", " ")
 
 
 def compose(lines: Sequence[Line], chat: Chat, *, limit: int) -> tuple[str, int, int]:
-    """What a chat is told next, and the line and position to go on from; empty when none of the lines are for it."""
+    """What a chat is told next, and the line and position to go on from; empty when none of the lines are for it.
+
+    What people said elsewhere is never in one message with what the agent says.
+    """
     text, seq, position = "", chat.seq, chat.position
+    told: Kind | None = None
     for line in lines:
         start = position if line.seq == chat.seq else 0
         rest = line.content[start:].strip() if line.is_for(chat) else ""
         if rest:
             joined = f"{text}\n\n{rest}" if text else rest
-            if length(joined) > limit or (start and _is_open(line.content[:start])):
+            if told and (told == "user") != (line.kind == "user"):
+                return text, line.seq, 0
+            if length(joined) > limit or (start and (line.kind == "user" or _is_open(line.content[:start]))):
                 return (text, line.seq, 0) if text else _piece(line, start, limit)
-            text = joined
+            text, told = joined, line.kind
         seq, position = line.seq + 1, 0
     return text, seq, position
 
@@ -36,11 +42,13 @@ def length(text: str) -> int:
 
 
 def _piece(line: Line, start: int, limit: int) -> tuple[str, int, int]:
-    """One piece of a long line; a block of code that is cut is closed here and opened again in the next."""
+    """One piece of a long line; a block of code or a quote that is cut is opened again in the next."""
     content = line.content
     while start < len(content) and content[start].isspace():
         start += 1
     opening = f"{_FENCE}\n" if _is_open(content[:start]) else ""
+    if line.kind == "user" and start and not content.startswith(QUOTE, start):
+        opening = QUOTE
     end = start + _cut(content[start:], limit - (_ROOM_FOR_FENCES if limit > 100 else 0))
     closing = f"\n{_FENCE}" if _is_open(content[:end]) and end < len(content) else ""
     text = opening + content[start:end].rstrip() + closing

@@ -14,7 +14,7 @@ from pillarbox.conversations.lines import PANE, queries
 from pillarbox.conversations.model import Line, Source
 from pillarbox.conversations.pane import PaneWatch
 from pillarbox.conversations.policy import ConversationsPolicy
-from pillarbox.conversations.tail import grown, read_on
+from pillarbox.conversations.tail import grown, read_over
 from pillarbox.conversations.transcript import Said
 from pillarbox.engine import Bell, Chore
 from pillarbox.errors import Unavailable
@@ -96,14 +96,14 @@ class Conversations:
         self.bell.ring()
 
     async def step(self) -> int:
-        """One look at everything: read on, hear people, queue what chats are to be told; answers how much was done."""
+        """One look at everything: hear people, read on, queue what chats are to be told; answers how much was done."""
         done = 0
-        for source in await asyncio.to_thread(grown, await self._sources()):
-            done += await self._alone(source.session_id, self._read_on(source))
-        done += await self._watch_panes()
         for session_id in await self._database.read(_unheard):
             work = partial(lines.hear, session_id, self._clock.now())
             done += await self._alone(session_id, self._database.write(work))
+        for source in await asyncio.to_thread(grown, await self._sources()):
+            done += await self._alone(source.session_id, self._read_on(source))
+        done += await self._watch_panes()
         for chat in await self._database.read(partial(telling.due_chats, _MOST_CHATS)):
             done += await self._alone(chat[0], self._tell(*chat))
         return done
@@ -170,7 +170,7 @@ class Conversations:
         if source.path is None:
             return await self._take_summary(source)
         since = self._clock.shown(source.created_at).astimezone(UTC).isoformat(timespec="microseconds")
-        reading = await asyncio.to_thread(read_on, source.path, source.read, since=since)
+        reading = await asyncio.to_thread(read_over, source.path, source.read, since=since)
         if reading is None:
             return 0
         self.look_again()

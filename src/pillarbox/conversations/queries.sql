@@ -6,7 +6,7 @@ ON CONFLICT (session_id) DO NOTHING
 
 -- name: lock
 -- Whoever adds lines or chats to a conversation holds its row.
-SELECT next_seq, heard_seq, source, head, position, told_until FROM conversation
+SELECT next_seq, heard_seq, shared, source, head, position, told_until FROM conversation
 WHERE session_id = :session_id :lock(conversation)
 
 -- name: share

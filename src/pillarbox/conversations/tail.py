@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import BinaryIO
 
@@ -31,10 +31,25 @@ def grown(sources: Sequence[Source]) -> list[Source]:
     return [source for source in sources if source.path is None or _size(source.path) not in (None, _read(source))]
 
 
-def read_on(path: str, cursor: Cursor, *, since: str) -> Reading | None:
+def read_over(path: str, cursor: Cursor, *, since: str) -> Reading | None:
+    """Read on in a transcript, but first to the end of the one before it, if there was one and it is still there."""
+    rest = None if cursor.source in (None, path) else read_on(str(cursor.source), cursor, since=since, anew=False)
+    if rest is not None and len(rest.said) == _MOST_SAYINGS:
+        return rest
+    reading = read_on(path, cursor, since=since)
+    if rest is None or reading is None:
+        return reading or rest
+    told = {each for each in rest.said if each.at}
+    said = (*rest.said, *(each for each in reading.said if each not in told))
+    latest = max(rest.cursor.told_until or "", reading.cursor.told_until or "")
+    return Reading(said, replace(reading.cursor, told_until=latest or None))
+
+
+def read_on(path: str, cursor: Cursor, *, since: str, anew: bool = True) -> Reading | None:
     """Read the whole lines behind the cursor; None where there is no file or nothing new.
 
-    A file that was cut or replaced is read from its beginning, but for what was told before, or said before `since`.
+    A file that was cut or replaced is read from its beginning, but for what was told before, or said before `since`;
+    unless `anew` is false, then it is not read.
     """
     descriptor = _open(path)
     if descriptor is None:
@@ -42,7 +57,7 @@ def read_on(path: str, cursor: Cursor, *, since: str) -> Reading | None:
     with open(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         is_same = cursor.source == path and _begins(descriptor, cursor.head) and size >= cursor.position
-        if is_same and size == cursor.position:
+        if (is_same and size == cursor.position) or not (is_same or anew):
             return None
         start = cursor.position if is_same else 0
         told = "" if is_same else max(cursor.told_until or "", since)

@@ -280,10 +280,6 @@ class Inbound:
         if parcel.starting:
             seconds = self._policy.startup_gate.total_seconds()
             return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)
-        created_at = self._clock.shown(parcel.message.created_at)
-        if created_at != parcel.message.created_at:
-            message = msgspec.structs.replace(parcel.message, created_at=created_at)
-            parcel = msgspec.structs.replace(parcel, message=message)
         with self._metrics.inflight.track_inprogress():
             work = self.attempting(parcel.message, self._prepared(parcel))
             return await traced("inbound", work, parent=parcel.trace, row_id=parcel.id, attempt=parcel.attempt_count)

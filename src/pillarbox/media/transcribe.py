@@ -6,8 +6,8 @@ import asyncio
 import re
 import secrets
 import shutil
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,12 +73,13 @@ class WhisperTranscriber:
     timeout: float
     load: Callable[[str], Any] | None = None
     _model: Any = None
-    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    # A model listens to one recording at a time, and a long one holds up nothing else.
+    _one_at_a_time: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "whisper"))
 
     async def words(self, path: str, *, mime: str | None) -> str:
         try:
             async with asyncio.timeout(self.timeout):
-                return await asyncio.to_thread(self._words, path)
+                return await asyncio.get_running_loop().run_in_executor(self._one_at_a_time, self._words, path)
         except TimeoutError:
             raise NotNow(f"The recording was not transcribed within {self.timeout:g} s.") from None
 
@@ -86,11 +87,9 @@ class WhisperTranscriber:
         if not path.endswith(".wav") and shutil.which("ffmpeg") is None:
             raise NotNow("ffmpeg, which whisper.cpp reads recordings with, is not installed.")
         try:
-            # A model listens to one recording at a time.
-            with self._one_at_a_time:
-                if self._model is None:
-                    self._model = (self.load or _whisper)(self.model)
-                segments = self._model.transcribe(path, language=self.language or "auto")
+            if self._model is None:
+                self._model = (self.load or _whisper)(self.model)
+            segments = self._model.transcribe(path, language=self.language or "auto")
         except NotNow:
             raise
         except Exception as error:

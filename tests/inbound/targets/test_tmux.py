@@ -175,11 +175,13 @@ async def test_a_line_that_a_cooked_terminal_would_cut_is_not_typed(stage: Stage
     assert await recorder.until(b"\n") == b"y" * 4095 + b"\n"
 
 
-@pytest.mark.parametrize("content", ["", " \n\t ", "\x1b\x07\r\n"])
+@pytest.mark.parametrize("content", ["", " \n\t ", "\x1b\x07\r\n", "\u2028"])
 async def test_nothing_is_never_typed_as_an_empty_line(stage: Stage, deliverer: TmuxDeliverer, content: str) -> None:
     recorder = await stage.record("agent")
-    outcome = await deliverer.deliver(stage.target("agent"), said(content))
-    assert outcome == Retry("The text message has nothing that can be typed; expire it to go on.")
+    for number, envelope in enumerate((True, False), 3):
+        outcome = await deliverer.deliver(stage.target("agent", envelope=envelope), said(content, number))
+        assert outcome == Delivered(), "what comes behind it does not wait"
+        assert await recorder.submission() == submitted("(nothing that can be typed)")
     assert await deliverer.deliver(stage.target("agent"), said(content, 2, actor_name="Ada")) == Delivered()
     assert await recorder.submission() == submitted('["Ada" via telegram] (nothing that can be typed)')
 

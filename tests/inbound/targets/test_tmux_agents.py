@@ -5,17 +5,18 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pillarbox.box import Pillarbox
+from pillarbox.clock import EPOCH, OffsetClock
 from pillarbox.conversations.model import Cursor, Source
 from pillarbox.conversations.pane import PaneWatch
 from pillarbox.engine import Delivered, Skipped
-from pillarbox.inbound.model import Parcel
+from pillarbox.inbound.model import InboundMessage, Parcel
 from pillarbox.inbound.targets import Targets
 from pillarbox.inbound.targets.tmux import TmuxDeliverer
 from pillarbox.testing import ManualClock
@@ -109,28 +110,61 @@ async def test_a_busy_agent_is_typed_to_waited_for_or_interrupted(stage: Stage, 
     assert await recorder.submission() == (b"\x1b" if busy == "interrupt" else b"") + submitted("hello")
 
 
-def ask(stage: Stage, text: str) -> None:
+async def test_a_message_of_which_more_is_learned_between_attempts_is_typed_once(stage: Stage) -> None:
+    recorder, ahead = await stage.record("agent"), timedelta(0)
+    clock = OffsetClock(counter=lambda: 0.0, offset=0.0, wall=lambda: EPOCH + ahead)
+    targets, given = Targets(node="here", clock=clock), []
+
+    async def take(message: InboundMessage) -> None:
+        given.append(message.created_at)
+
+    targets.register("take", take)
+    typed = json.dumps({"kind": "tmux", "name": "agent", "socket": stage.socket})
+    before = said("", message_type="voice")
+    assert await targets.deliver(Parcel(before, typed)) == Delivered()
+    ahead = timedelta(hours=1)
+    clock.follow(0.0)
+    learned = said("as transcribed", message_type="voice")
+    assert await targets.deliver(Parcel(learned, typed)) == Delivered()
+    assert await targets.deliver(Parcel(said("next", 2), typed)) == Delivered()
+    assert b"Voice message" in await recorder.submission()
+    assert await recorder.submission() == submitted("next")
+    assert await targets.deliver(Parcel(learned, '{"kind": "python", "name": "take"}')) == Delivered()
+    assert given == [learned.created_at + ahead], "other targets are told the time of the wall clock"
+
+
+def ask(stage: Stage, text: str, place: str = "=echo:") -> None:
     """Type a question and wait for its answer on the screen."""
-    stage.tmux("send-keys", "-t", "=echo:", text, "Enter")
+    stage.tmux("send-keys", "-t", place, text, "Enter")
+    shows(stage, f"answer to {text}", place)
+
+
+def shows(stage: Stage, text: str, place: str) -> None:
+    """Wait until a text is on the screen."""
     deadline = time.monotonic() + PATIENCE
-    while f"answer to {text}" not in stage.tmux("capture-pane", "-p", "-t", "=echo:"):
+    while text not in stage.tmux("capture-pane", "-p", "-t", place):
         assert time.monotonic() < deadline
 
 
-async def test_what_a_program_answers_on_its_screen_is_seen_once_it_is_still(stage: Stage) -> None:
-    stage.tmux("new-session", "-d", "-x", "80", "-y", "10", "-s", "echo", sys.executable, "-c", ECHO)
-    target = {"kind": "tmux", "name": "echo", "socket": stage.socket}
-    watch, cursor, moment = PaneWatch(quiet=2.0), Cursor("pane"), 0.0
+class Onlooker:
+    """Looks at the terminal `echo` from time to time."""
 
-    async def look(seconds: float) -> str | None:
-        nonlocal cursor, moment
-        moment += seconds
-        source = Source("s", None, None, datetime(2026, 1, 1, tzinfo=UTC), cursor)
-        seen = await watch.look(source, target, moment)
+    def __init__(self, stage: Stage) -> None:
+        stage.tmux("new-session", "-d", "-x", "80", "-y", "10", "-s", "echo", sys.executable, "-c", ECHO)
+        self._target = {"kind": "tmux", "name": "echo", "socket": stage.socket}
+        self._watch, self._cursor, self._moment = PaneWatch(quiet=2.0), Cursor("pane"), 0.0
+
+    async def look(self, seconds: float) -> str | None:
+        self._moment += seconds
+        source = Source("s", None, None, datetime(2026, 1, 1, tzinfo=UTC), self._cursor)
+        seen = await self._watch.look(source, self._target, self._moment)
         if seen is not None:
-            cursor = seen.cursor
+            self._cursor = seen.cursor
         return None if seen is None else seen.text
 
+
+async def test_what_a_program_answers_on_its_screen_is_seen_once_it_is_still(stage: Stage) -> None:
+    look = Onlooker(stage).look
     await asyncio.to_thread(ask, stage, "before")
     assert [await look(0), await look(1), await look(2)] == [None, None, ""], "what was there before is no news"
     for number in range(12):
@@ -141,3 +175,20 @@ async def test_what_a_program_answers_on_its_screen_is_seen_once_it_is_still(sta
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("answer")] == [f"answer to question {n}" for n in range(12)]
     assert await look(9) is None
+
+
+async def test_only_the_pane_that_messages_go_into_is_told_whatever_window_people_look_at(stage: Stage) -> None:
+    look = Onlooker(stage).look
+    await asyncio.to_thread(ask, stage, "before")
+    assert [await look(0), await look(2)] == [None, ""]
+    stage.tmux("new-window", "-t", "=echo:", "echo a secret; exec cat")
+    await asyncio.to_thread(shows, stage, "a secret", "=echo:")
+    assert [await look(0), await look(2), await look(2)] == [None, None, None]
+    recorder = await stage.record("", "bracketed", "new-window", "-t", "=echo:")
+    await asyncio.to_thread(ask, stage, "that", "=echo:0")
+    assert [await look(0), await look(2)] == [None, "> that\nanswer to that"]
+    stage.tmux("kill-window", "-t", "=echo:0")
+    assert [await look(0), await look(2), await look(2)] == [None, None, None], "nor when it is gone"
+    stage.tmux("set-option", "-t", "=echo:", "@pbx-pane", "%2")
+    assert await TmuxDeliverer(pause_seconds=0).deliver(stage.target("echo"), said("hello")) == Delivered()
+    assert await recorder.submission() == submitted("hello")

@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import assert_never, get_args
 
+from msgspec.structs import replace
+
 from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Outcome, Retry, Skipped
 from pillarbox.errors import InvalidInput
@@ -67,14 +69,15 @@ class Targets:
         spec = self._read(parcel.target)
         match spec:
             case HttpTarget():
-                return await self._http.deliver(spec, parcel.message)
+                return await self._http.deliver(spec, self._shown(parcel.message))
             case CommandTarget():
-                return await deliver_command(spec, parcel.message, node=self.node, clock=self._clock)
+                return await deliver_command(spec, self._shown(parcel.message), node=self.node, clock=self._clock)
             case PythonTarget():
-                outcome = await self._callables[spec.name](parcel.message)
+                outcome = await self._callables[spec.name](self._shown(parcel.message))
                 # Whatever else it answers, it did not raise.
                 return outcome if isinstance(outcome, _OUTCOMES) else Delivered()
             case TmuxTarget():
+                # As it is stored, for its mark must be the same at each attempt, whatever becomes of the wall clock.
                 working = spec.busy != "type" and await self.is_working(parcel.message.session_id)
                 if working and spec.busy == "queue":
                     return Skipped("The agent is at work on what it was asked before.", self._clock.now() + _LOOK_AGAIN)
@@ -83,6 +86,11 @@ class Targets:
                 return Retry("The session has no target any more.", counts=False)
             case _:
                 assert_never(spec)
+
+    def _shown(self, message: InboundMessage) -> InboundMessage:
+        """The message with its time as the wall clock tells it."""
+        created_at = self._clock.shown(message.created_at)
+        return message if created_at == message.created_at else replace(message, created_at=created_at)
 
     async def close(self) -> None:
         await self._http.close()

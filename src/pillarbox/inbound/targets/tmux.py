@@ -53,8 +53,6 @@ class TmuxDeliverer:
 
         With `interrupt` the program is first made to leave what it is doing.
         """
-        if not typed(message, envelope=spec.envelope, single_line=False):
-            return Retry(f"The {message.message_type} message has nothing that can be typed; expire it to go on.")
         server = TmuxServer(spec.socket or "default")
         path = server.path
         if spec.start:

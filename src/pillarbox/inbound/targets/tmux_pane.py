@@ -40,6 +40,8 @@ class Pane:
     done: str
     interrupted: str
     tty: str
+    full_screen: bool
+    cursor_row: int
 
     @property
     def program_id(self) -> int:
@@ -65,12 +67,12 @@ class Pane:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """A session of a tmux server, for one delivery under the server's lock."""
+    """A session of a tmux server: for one delivery under the server's lock, or only to look at."""
 
     server: TmuxServer
     name: str
     key: str
-    held: int
+    held: int | None
     seconds: float
 
     async def look(self) -> Pane:
@@ -85,6 +87,15 @@ class Terminal:
                 f"The tmux pane {printable(chosen)} is gone; name another: tmux set-option -t NAME @pbx-pane %N"
             )
         return found[0]
+
+    async def pinned(self) -> Pane:
+        """The pane to type into, which from now on is the chosen one, whatever window people look at."""
+        pane = await self.look()
+        if pane.chosen:
+            return pane
+        # Only if nobody has chosen meanwhile; hence the second look.
+        await self._call("set-option", "-oq", "-t", pane.target, "@pbx-pane", pane.pane_id)
+        return await self.look()
 
     async def paste(self, pane: Pane, *, text: str, mark: str) -> bool:
         """Paste a text, unless the pane is no longer as it was seen."""
@@ -150,6 +161,8 @@ class Terminal:
                 f"#{{@pbx-done-{self.key}}}",
                 "#{@pbx-interrupted}",
                 "#{pane_tty}",
+                "#{alternate_on}",
+                "#{cursor_y}",
                 "#{session_name}",
             )
         )
@@ -173,10 +186,10 @@ def _if_same(
 
 
 def _pane(line: str, name: str) -> Pane:
-    fields = line.split("|", 10)
-    if len(fields) != 11 or fields[10] != name:
+    fields = line.split("|", 12)
+    if len(fields) != 13 or fields[12] != name:
         raise NoSuchTerminal(f"can't find session {printable(name)}")
-    place, target, brackets, active, chosen, pasted, same, done, interrupted, tty, _ = fields
+    place, target, brackets, active, chosen, pasted, same, done, interrupted, tty, alternate, cursor, _ = fields
     if not all(_OURS.fullmatch(mark) for mark in (pasted, done, interrupted)):
         raise TmuxTrouble("Somebody else has set the options @pbx-… of the tmux pane; unset them.")
     flags = place.rpartition("/")[2]
@@ -195,4 +208,6 @@ def _pane(line: str, name: str) -> Pane:
         done=done,
         interrupted=interrupted,
         tty=tty,
+        full_screen=alternate == "1",
+        cursor_row=int(cursor),
     )

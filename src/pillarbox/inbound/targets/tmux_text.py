@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import UTC
 from hashlib import sha256
+from itertools import islice
 
 from pillarbox.inbound.attachment import described
 from pillarbox.inbound.model import InboundMessage
@@ -15,18 +17,18 @@ _NOTHING = "(nothing that can be typed)"
 # All of C0 and C1 but tab and newline, and DEL: single code points, so that nothing left over can join to a sequence.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LINE_ENDS = re.compile("\r\n?")
+# All that somebody who reads the text may take for the end of a line.
+_LINE_ENDS_SEEN = re.compile("([\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _QUOTES = frozenset("“”„‟❝❞〝〞〟")
 _ENVELOPE = re.compile(r'\["(?:[^"\\]|\\.)*" via (?:[^\]\\]|\\.)*\]\s?')
 
 
 def typed(message: InboundMessage, *, envelope: bool, single_line: bool) -> str:
-    """The text for a terminal; empty when there is nothing to type."""
-    body = _body(message)
-    if not body and message.message_type != "text":
-        return ""
+    """The text for a terminal; never empty, so that nobody is sent a bare Enter."""
+    body = _body(message) or _NOTHING
     if envelope and message.actor_name is not None:
-        body = f"{_spoken_by(message.actor_name, message.origin)} {fenced(body) or _NOTHING}"
+        body = f"{_spoken_by(message.actor_name, message.origin)} {fenced(body)}"
     elif envelope:
         body = unsigned(body)
     return _on_one_line(body) if single_line else body
@@ -40,13 +42,13 @@ def clean(text: str) -> str:
 
 def fenced(body: str) -> str:
     """A body of which no line but the first, which follows the real envelope, can be taken for one."""
-    first, *others = body.split("\n")
-    return "\n".join([first, *(f"\\{line}" if _opens_bracket(line) else line for line in others)])
+    first, *others = _LINE_ENDS_SEEN.split(body)
+    return "".join([first, *(f"\\{part}" if _opens_bracket(part) else part for part in others)])
 
 
 def unsigned(body: str) -> str:
     """The body of a message of nobody, which cannot be taken for somebody's: no line of it begins as an envelope does."""
-    return "\n".join(f"\\{line}" if _begins_envelope(line) else line for line in body.split("\n"))
+    return "".join(f"\\{part}" if _begins_envelope(part) else part for part in _LINE_ENDS_SEEN.split(body))
 
 
 def without_envelope(prompt: str) -> str:
@@ -65,9 +67,12 @@ def one_line(text: str) -> str:
 
 
 def mark_of(message: InboundMessage) -> str:
-    """A name for the message that no message of another session or database has, made of characters that tmux leaves alone."""
-    said = "\0".join((message.session_id, message.origin, message.content, message.payload_json or ""))
-    return f"{session_key(message.session_id)}.{message.id}.{sha256(said.encode()).hexdigest()[:12]}"
+    """A name for the message that no message of another session or database has, made of characters that tmux leaves alone.
+
+    It is the same at each attempt, whatever is learned about the message in between.
+    """
+    told = f"{message.session_id}\0{message.id}\0{message.created_at.astimezone(UTC).isoformat()}"
+    return f"{session_key(message.session_id)}.{message.id}.{sha256(told.encode()).hexdigest()[:12]}"
 
 
 def session_key(session_id: str) -> str:
@@ -97,8 +102,9 @@ def _opens_bracket(line: str) -> bool:
 
 def _begins_envelope(line: str) -> bool:
     """Whether a line opens a bracket and a quotation, as only an envelope may."""
-    visible = [c for c in line[:1000] if not c.isspace() and unicodedata.category(c) != "Cf"]
-    return _opens_bracket(line) and len(visible) > 1 and (visible[1] in _QUOTES or _folded(visible[1]) == '"')
+    visible = (c for c in line if not c.isspace() and unicodedata.category(c) != "Cf")
+    second = next(islice(visible, 1, None), "")
+    return _opens_bracket(line) and (second in _QUOTES or _folded(second) == '"')
 
 
 def _folded(character: str) -> str:
