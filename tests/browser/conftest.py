@@ -46,7 +46,7 @@ def cookie(daemon: Daemon) -> str:
     return sign_in(daemon)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
     path = shutil.which("chromium")
     if path is None:

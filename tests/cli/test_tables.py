@@ -53,6 +53,7 @@ def pillarbox(database_url: str, *arguments: str) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.long
 def test_an_id_is_whole_on_a_terminal_of_any_width(sqlite_url: str, tenant: str) -> None:
     mail = ("--to", "somebody.with.a.long.name@example.com", "--subject", "A subject of many words " * 3, "--text", "x")
     message = pillarbox(sqlite_url, "send", "email", "--tenant", tenant, *mail)

@@ -47,7 +47,7 @@ def test_events_that_wait_longer_than_the_lease_behind_others_of_their_session_c
 
 @pytest.mark.slow
 def test_of_two_daemons_one_is_killed_and_only_what_it_had_in_flight_comes_again(database_url: str) -> None:
-    kills = 5
+    kills = 3
     in_flight: set[int] = set()
     gates = [threading.Event() for _ in range(kills)]
 

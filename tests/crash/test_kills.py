@@ -21,8 +21,8 @@ SETTINGS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("nodes", [1, 2])
 def test_nothing_acknowledged_is_lost_and_order_is_exact_under_kill_9(database_url: str, nodes: int) -> None:
     seed = random.randrange(10**6)
     chance = random.Random(seed)
