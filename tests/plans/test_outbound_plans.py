@@ -25,6 +25,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TENANTS = 1000
 READY = 2000
 SENDING = 50
+FAILED = 20_000
 AT_ONCE = 64
 TABLES = ("message_queue", "message_history", "message_attempt", "message_copy", "message_opt_out", "idempotency_key")
 
@@ -79,7 +80,7 @@ class Filler:
             ("p", SENDING, "pending"),
             ("s", fill.scheduled, "pending"),
             ("e", fill.ended, "sent"),
-            ("f", SENDING, "failed"),
+            ("f", FAILED, "failed"),
         ):
             self._history(kind, count, status)
         self._beside("e", fill.ended)
