@@ -1,6 +1,7 @@
 """Single moments of the drain's life; what happens when everything happens at once is in tests/simulation."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -34,10 +35,12 @@ class Row:
 
 
 class ScriptedLane:
-    """Hands out the strands it was given, each turn in one second, and keeps what is settled."""
+    """Hands out the strands it was given, each turn in so many seconds, and keeps what is settled."""
 
-    def __init__(self, *strands: Strand[Row]) -> None:
+    def __init__(self, *strands: Strand[Row], seconds: float = 1) -> None:
         self.waiting = list(strands)
+        self.seconds = seconds
+        self.renewed = threading.Semaphore(0)
         self.settled: list[Settlement[Row]] = []
         self.turn_errors: list[Exception] = []
         self.settle_errors: list[Exception] = []
@@ -56,7 +59,7 @@ class ScriptedLane:
     async def turn(
         self, settlements: Sequence[Settlement[Row]], lease: Lease, *, room: Room, now: datetime
     ) -> Turn[Row]:
-        await asyncio.sleep(1)
+        await asyncio.sleep(self.seconds)
         if settlements and self.turn_errors:
             raise self.turn_errors.pop(0)
         self.settled += settlements
@@ -64,6 +67,7 @@ class ScriptedLane:
         return Turn(claimed, ())
 
     def renew(self, strands: Sequence[Strand[Row]], lease: Lease, *, now: datetime) -> Sequence[Strand[Row]]:
+        self.renewed.release()
         return strands
 
     def held(self, strands: Sequence[Strand[Row]]) -> Sequence[Strand[Row]]:
@@ -128,6 +132,27 @@ def test_a_step_delivers_and_settles_everything_that_is_due() -> None:
         assert [settlement.ends for settlement in sorted(lane.settled, key=lambda s: s.row.id)] == [True, False, True]
 
     run_virtually(main())
+
+
+def test_what_a_slow_database_was_long_in_handing_out_is_renewed_at_once() -> None:
+    async def scenario() -> None:
+        lane = ScriptedLane(strand("a", 1), seconds=11)
+        renewed = asyncio.get_running_loop().create_future()
+
+        async def deliver(row: Row) -> Outcome:
+            # The loop, and its time with it, stands still meanwhile.
+            renewed.set_result(lane.renewed.acquire(timeout=10))
+            return Delivered()
+
+        drain = drain_of(lane, deliver)
+        task = asyncio.create_task(drain.run(grace=0))
+        await asyncio.sleep(5)
+        drain.renewal.tick()
+        assert await renewed
+        drain.stop()
+        await asyncio.wait([task])
+
+    run_virtually(scenario())
 
 
 def test_a_failure_ends_its_strand() -> None:

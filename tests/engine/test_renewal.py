@@ -179,6 +179,14 @@ def test_a_poke_is_answered_at_once_and_the_thread_ends_with_the_block(renewal: 
     assert not thread.is_alive()
 
 
+def test_a_hurried_renewal_is_not_waited_for(renewal: Renewal[Row], store: Store) -> None:
+    renewal.add(held("a"))
+    with renewal.thread():
+        renewal.hurry()
+        assert store.called.acquire(timeout=10)
+    assert [keys for keys, _ in store.asked] == [["a"]]
+
+
 async def test_leases_are_renewed_while_the_event_loop_is_kept_busy(
     renewal: Renewal[Row], store: Store, clock: ManualClock
 ) -> None:

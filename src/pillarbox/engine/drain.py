@@ -176,6 +176,8 @@ class Drain(Generic[RowT]):
             for strand in turn.claimed:
                 if not any(_contains(strand, key, row_id) for key, row_id in self._dropped):
                     self._launch(strand, since=since)
+            if self._clock.monotonic() - since > self.renewal.interval:
+                self.renewal.hurry()
             return turn
         finally:
             self._dropped = None
