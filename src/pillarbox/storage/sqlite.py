@@ -15,6 +15,7 @@ from pillarbox.clock import Clock
 from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import Work
+from pillarbox.storage.log_watch import LogWatch
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import MEMORY, connect, read_snapshot, require_safe_library
 from pillarbox.storage.whereabouts import Whereabouts
@@ -37,6 +38,7 @@ class SqliteDatabase:
         self._busy_timeout = busy_timeout
         self._closed = False
         self._rung: list[Callable[[], None]] = []
+        self._log_watch: LogWatch | None = None
         self.reserve = Reserve(path, 0 if path == MEMORY else reserve_bytes)
         self._writer = Writer(
             partial(connect, path, busy_timeout=busy_timeout), reserve=self.reserve, watch=self._changed_elsewhere
@@ -78,12 +80,16 @@ class SqliteDatabase:
 
     def watch(self, rung: Callable[[], None]) -> None:
         self._rung.append(rung)
+        if self._log_watch is None and self.path != MEMORY:
+            self._log_watch = LogWatch(self.path, self._writer.look_out)
 
     async def tend(self) -> None:
         """Nothing needs tending between commits."""
 
     async def close(self) -> None:
         self._closed = True
+        if self._log_watch is not None:
+            self._log_watch.close()
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._readers.shutdown)
 

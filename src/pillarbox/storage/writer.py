@@ -14,7 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import apsw
@@ -28,7 +30,9 @@ from pillarbox.storage.sqlite_connection import execute, is_full, translated
 T = TypeVar("T")
 
 _MOST_TOGETHER = 256
+# How often another process's commits are looked for, and how often while one is on its way.
 _GLANCE_SECONDS = 0.02
+_QUICK_GLANCE_SECONDS = 0.001
 _TIDY_MILLISECONDS = 100
 
 
@@ -50,6 +54,13 @@ class _Job(Generic[T]):
             self.future.set_result(self.result)
 
 
+class _Sign(Enum):
+    """What is queued that is no work: to look for others' commits, or to stop."""
+
+    LOOK = auto()
+    END = auto()
+
+
 class _TransactionGone(Exception):
     """SQLite rolled the whole transaction back by itself."""
 
@@ -62,8 +73,10 @@ class Writer:
         self._reserve = reserve
         self._watch = watch
         self._version = self._data_version()
+        self._alerted = 0.0
+        self._noticed = 0.0
         self._broken: Unavailable | None = None
-        self._jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job[Any] | _Sign] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="pillarbox-write", daemon=True)
@@ -89,12 +102,17 @@ class Writer:
         self._put(_Job(work, future, None))
         return future.result()
 
+    def look_out(self) -> None:
+        """Somebody has begun to write: look for their commit, which comes when it is on disk."""
+        self._alerted = monotonic()
+        self._jobs.put(_Sign.LOOK)
+
     def close(self) -> None:
         """Commit what was queued before, then stop."""
         with self._gate:
             if not self._closed:
                 self._closed = True
-                self._jobs.put(None)
+                self._jobs.put(_Sign.END)
         self._thread.join()
 
     def _put(self, job: _Job[Any]) -> None:
@@ -117,15 +135,23 @@ class Writer:
     def _gather(self) -> tuple[list[_Job[Any]], bool]:
         jobs: list[_Job[Any]] = []
         try:
-            job = self._jobs.get(timeout=_GLANCE_SECONDS)
-            while job is not None:
-                jobs.append(job)
+            job = self._jobs.get(timeout=self._patience())
+            while job is not _Sign.END:
+                if isinstance(job, _Job):
+                    jobs.append(job)
                 if len(jobs) == _MOST_TOGETHER:
                     return jobs, True
                 job = self._jobs.get_nowait()
         except queue.Empty:
             return jobs, True
         return jobs, False
+
+    def _patience(self) -> float:
+        """Short at first when somebody has begun to write, unless news came just now: there may be hundreds more."""
+        now = monotonic()
+        if now - self._noticed < _GLANCE_SECONDS:
+            return _GLANCE_SECONDS
+        return min(_GLANCE_SECONDS, max(_QUICK_GLANCE_SECONDS, (now - self._alerted) / 4))
 
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         admitted = self._admitted(jobs)
@@ -217,6 +243,7 @@ class Writer:
         version = self._data_version()
         if version != self._version:
             self._version = version
+            self._noticed = monotonic()
             # A listener that went away, its event loop closed, must not end the writing.
             with suppress(Exception):
                 self._watch()

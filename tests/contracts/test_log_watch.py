@@ -1,0 +1,69 @@
+"""On Linux a commit of another process is heard of, not only found by looking every now and then."""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from pillarbox.storage.log_watch import LogWatch
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Only Linux has inotify.")
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(str(tmp_path / "a.db"))
+    connection.pragma("journal_mode", "wal")
+    connection.execute("CREATE TABLE notes (id)")
+    yield connection
+    connection.close()
+
+
+def test_each_commit_is_heard(connection: apsw.Connection, tmp_path: Path) -> None:
+    heard = threading.Semaphore(0)
+    watch = LogWatch(str(tmp_path / "a.db"), heard.release)
+    try:
+        for number in range(3):
+            connection.execute("INSERT INTO notes VALUES (?)", (number,))
+            assert heard.acquire(timeout=10)
+            while heard.acquire(timeout=0.1):
+                """Several writes may make one commit."""
+    finally:
+        watch.close()
+
+
+def test_other_files_of_the_folder_are_not_heard(tmp_path: Path) -> None:
+    heard: list[int] = []
+    written, log = threading.Event(), tmp_path / "a.db-wal"
+
+    def note() -> None:
+        heard.append(log.stat().st_size)
+        written.set()
+
+    log.touch()
+    watch = LogWatch(str(tmp_path / "a.db"), note)
+    try:
+        for other in ("b.db-wal", "a.db-wal.copy", "a.db"):
+            (tmp_path / other).write_bytes(b"x")
+        # Not by write_bytes, which empties a file first: that is heard too.
+        with log.open("ab") as end:
+            end.write(b"x")
+        assert written.wait(10)
+    finally:
+        watch.close()
+    assert heard[0] == 1
+
+
+def test_closing_leaves_no_thread_and_no_descriptor_behind(connection: apsw.Connection, tmp_path: Path) -> None:
+    before, descriptors = set(threading.enumerate()), set(os.listdir("/proc/self/fd"))
+    watch = LogWatch(str(tmp_path / "a.db"), lambda: None)
+    (thread,) = set(threading.enumerate()) - before
+    watch.close()
+    watch.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert set(os.listdir("/proc/self/fd")) <= descriptors
