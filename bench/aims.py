@@ -8,8 +8,6 @@ from typing import Any
 
 Row = dict[str, Any]
 OURS = "Pillarbox"
-QUEUE = "Pillarbox outbound"
-"""Our row that does what a job queue does: any number at once, no order to keep."""
 FLAT = 0.8
 IDLE_MIB = 90
 SOAK_GROWTH = 1.05
@@ -30,22 +28,12 @@ class Verdict:
 
 
 def verdicts(rows: Iterable[Row]) -> Iterator[Verdict]:
-    """Every aim for which both sides were measured."""
+    """Every aim for which both sides were measured, of each of our pipes."""
     found = [row for row in rows if "drain2" in row]
-    ours = {row["store"]: row for row in found if row["name"] == QUEUE}
     peers = [row for row in found if not row["name"].startswith(OURS)]
-    waited = [row for row in peers if "p50" in row]
-    postgres, sqlite = ours.get("postgres"), ours.get("sqlite")
-    if postgres:
-        yield from _on_postgres(postgres, peers)
-    if sqlite and (theirs := _of(peers, "sqlite")):
-        yield _against("SQLite drain, 1 process", sqlite, max(theirs, key=_drain), "drain1", least=5)
-    for store, row in ours.items():
-        if waited and "p50" in row:
-            quickest = min(waited, key=lambda each: float(each["p50"]))
-            ratio = quickest["p50"] / row["p50"]
-            aim = f"idle latency p50, {store}, between two processes"
-            yield Verdict(aim, ratio, 1.0, _name(quickest))
+    for ours in found:
+        if ours["name"].startswith(OURS):
+            yield from _of_pipe(ours, peers)
 
 
 def flatness(curve: Row) -> float:
@@ -57,16 +45,29 @@ def flatness(curve: Row) -> float:
     return costs[0] / max(costs)
 
 
-def _on_postgres(ours: Row, peers: list[Row]) -> Iterator[Verdict]:
+def _of_pipe(ours: Row, peers: list[Row]) -> Iterator[Verdict]:
+    pipe, store = ours["name"].removeprefix(f"{OURS} "), ours["store"]
+    if store == "postgres":
+        yield from _on_postgres(pipe, ours, peers)
+    elif theirs := _of(peers, store):
+        yield _against(f"{pipe}: SQLite drain, 1 process", ours, max(theirs, key=_drain), "drain1", least=5)
+    waited = [row for row in peers if "p50" in row]
+    if waited and "p50" in ours:
+        quickest = min(waited, key=lambda each: float(each["p50"]))
+        aim = f"{pipe}: idle latency p50, {store}, between two processes"
+        yield Verdict(aim, quickest["p50"] / ours["p50"], 1.0, _name(quickest))
+
+
+def _on_postgres(pipe: str, ours: Row, peers: list[Row]) -> Iterator[Verdict]:
+    drain = f"{pipe}: PostgreSQL drain, 1 process"
     for peer in _of(peers, "postgres"):
-        least = 1.5 if peer["name"] == "PgQueuer" else 10.0
-        yield _against("PostgreSQL drain, 1 process", ours, peer, "drain1", least=least)
+        yield _against(drain, ours, peer, "drain1", least=1.5 if peer["name"] == "PgQueuer" else 10.0)
     if redis := _of(peers, "redis"):
-        yield _against("PostgreSQL drain, 1 process", ours, max(redis, key=_drain), "drain1", least=1)
+        yield _against(drain, ours, max(redis, key=_drain), "drain1", least=1)
     if theirs := _of(peers, "postgres"):
         best = max(theirs, key=lambda row: float(row["single"]))
-        ratio = ours["together"] / best["single"]
-        yield Verdict("PostgreSQL enqueue by 100 callers against one caller", ratio, 10.0, _name(best))
+        aim = f"{pipe}: PostgreSQL enqueue by 100 callers against one caller"
+        yield Verdict(aim, ours["together"] / best["single"], 10.0, _name(best))
 
 
 def _against(aim: str, ours: Row, peer: Row, column: str, *, least: float) -> Verdict:

@@ -21,6 +21,7 @@ def test_every_aim_is_held_against_the_peer_it_names() -> None:
         row("the database itself", "postgres"),
         row("Pillarbox outbound", "postgres", drain1=12_000, together=990, p50=2),
         row("Pillarbox outbound", "sqlite", drain1=9_000, p50=6),
+        row("Pillarbox hooks", "sqlite", drain1=10_000, p50=5),
         row("PgQueuer", "postgres", drain1=8_000),
         row("Procrastinate", "postgres", drain1=1_300),
         row("Huey", "sqlite", drain1=2_000),
@@ -31,13 +32,15 @@ def test_every_aim_is_held_against_the_peer_it_names() -> None:
     del rows[0]["drain2"]
     found = {(each.aim, each.against): (round(each.ratio, 2), each.met) for each in verdicts(rows)}
     assert found == {
-        ("PostgreSQL drain, 1 process", "PgQueuer on postgres"): (1.5, True),
-        ("PostgreSQL drain, 1 process", "Procrastinate on postgres"): (9.23, False),
-        ("PostgreSQL drain, 1 process", "SAQ on redis"): (1.33, True),
-        ("PostgreSQL enqueue by 100 callers against one caller", "PgQueuer on postgres"): (9.9, False),
-        ("SQLite drain, 1 process", "Huey on sqlite"): (4.5, False),
-        ("idle latency p50, postgres, between two processes", "PgQueuer on postgres"): (2.5, True),
-        ("idle latency p50, sqlite, between two processes", "PgQueuer on postgres"): (0.83, False),
+        ("outbound: PostgreSQL drain, 1 process", "PgQueuer on postgres"): (1.5, True),
+        ("outbound: PostgreSQL drain, 1 process", "Procrastinate on postgres"): (9.23, False),
+        ("outbound: PostgreSQL drain, 1 process", "SAQ on redis"): (1.33, True),
+        ("outbound: PostgreSQL enqueue by 100 callers against one caller", "PgQueuer on postgres"): (9.9, False),
+        ("outbound: SQLite drain, 1 process", "Huey on sqlite"): (4.5, False),
+        ("outbound: idle latency p50, postgres, between two processes", "PgQueuer on postgres"): (2.5, True),
+        ("outbound: idle latency p50, sqlite, between two processes", "PgQueuer on postgres"): (0.83, False),
+        ("hooks: SQLite drain, 1 process", "Huey on sqlite"): (5.0, True),
+        ("hooks: idle latency p50, sqlite, between two processes", "PgQueuer on postgres"): (1.0, True),
     }
 
 
@@ -52,7 +55,7 @@ def test_a_miss_without_a_cause_cannot_be_published(tmp_path: Path) -> None:
     causes = Causes(file)
     assert causes.of("SQLite drain, 1 process / Huey on sqlite") == "one writer"
     with pytest.raises(LookupError, match="PostgreSQL drain"):
-        causes.of("PostgreSQL drain, 1 process / PgQueuer on postgres")
+        causes.of("outbound: PostgreSQL drain, 1 process / PgQueuer on postgres")
 
 
 def test_a_picture_shows_each_series_from_its_first_size_to_its_last() -> None:

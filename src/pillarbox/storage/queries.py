@@ -7,6 +7,7 @@ A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one databa
     :rows(id bigint, at instant)   the parameter `rows`, a list of tuples, as a table `rows` with these columns
     :lock(t) / :skip_locked(t)     lock the rows of t, waiting for them or passing over those locked by others
     :share(t)                      keep others from locking the rows of t, not from sharing them
+    :lowered(x)                    x with A to Z as a to z and every other letter as it is, whatever the database's locale
 
 Types are PostgreSQL's, and `instant`.
 """
@@ -17,13 +18,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from string import ascii_lowercase, ascii_uppercase
 from types import SimpleNamespace
 from typing import Any
 
 from pillarbox.storage.database import Statement
 
 _BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?\n", re.MULTILINE)
-_MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked|share)\(([^)]*)\)")
+_MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked|share|lowered)\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _CHANGES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
@@ -82,6 +84,8 @@ def _sqlite(macro: re.Match[str]) -> str:
         case "in" | "not_in":
             negated = "NOT " if macro[1] == "not_in" else ""
             return f"{negated}IN (SELECT value FROM json_each(:{macro[2].split()[0]}))"
+        case "lowered":
+            return f"lower({macro[2]})"
         case _:
             return ""
 
@@ -99,6 +103,8 @@ def _postgres(macro: re.Match[str]) -> str:
             return f"FOR NO KEY UPDATE OF {macro[2]}"
         case "share":
             return f"FOR SHARE OF {macro[2]}"
+        case "lowered":
+            return f"translate({macro[2]}, '{ascii_uppercase}', '{ascii_lowercase}')"
         case _:
             return f"FOR NO KEY UPDATE OF {macro[2]} SKIP LOCKED"
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 _MOST_TOGETHER = 256
 # How often another process's commits are looked for, and how often while one is on its way.
 _GLANCE_SECONDS = 0.02
-_QUICK_GLANCE_SECONDS = 0.001
+_QUICK_GLANCE_SECONDS = 0.0002
 _TIDY_MILLISECONDS = 100
 
 
