@@ -1,4 +1,4 @@
-"""`make bench`: one table of us and the others; or `python -m bench growth`, `soak`, or one pipe, as in `inbound --quick`."""
+"""`make bench`: one table of us and the others; or `python -m bench growth`, `soak`, `incident`, `overview`, or one pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from bench import growth, hooks, inbound, inbox, outbound, show, soak, table
+from bench import growth, hooks, inbound, inbox, incident, outbound, overview, show, soak, table
 from bench.disk import IN_MEMORY, file_system_of
 from bench.environment import circumstances
 from bench.report import Report
@@ -37,7 +37,7 @@ SUITES = {
     "inbox": Suite(inbox.run, STORES),
     "outbound": Suite(outbound.run, ("sqlite", "postgres")),
 }
-WHOLE = ("table", "growth", "soak")
+WHOLE = ("table", "growth", "soak", "incident", "overview")
 
 
 def main() -> None:
@@ -88,6 +88,15 @@ def whole(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any
             document["command"] += f" --minutes {options.minutes:g}"
             document |= soak.measure(folder, minutes=options.minutes)
             show.show_soak(document)
+        case "overview":
+            document["looks"] = []
+            for look in overview.measure_all(folder, quick=options.quick, only=options.only):
+                document["looks"].append(look)
+                save(document, options.out)
+            show.show_overview(document)
+        case "incident":
+            document |= incident.measure(folder)
+            print(json.dumps(document["receipt_ms"]))
     return document
 
 

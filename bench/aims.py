@@ -11,6 +11,7 @@ OURS = "Pillarbox"
 FLAT = 0.8
 IDLE_MIB = 90
 SOAK_GROWTH = 1.05
+OVERVIEW_MS = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.aims import FLAT, IDLE_MIB, OURS, SOAK_GROWTH, flatness, verdicts
+from bench.aims import FLAT, IDLE_MIB, OURS, OVERVIEW_MS, SOAK_GROWTH, flatness, verdicts
 from bench.page import COLUMNS
 
 
@@ -67,3 +67,15 @@ def show_soak(document: dict[str, Any]) -> None:
         f"{document['requests']:,} requests in {samples[-1][0] / 60:.1f} minutes: {samples[0][1]:.1f} MiB at first, "
         f"{samples[-1][1]:.1f} at last; last quarter to second quarter {document['growth']:.3f} (aim: at most {SOAK_GROWTH})"
     )
+
+
+def show_overview(document: dict[str, Any]) -> None:
+    """Each page on each database, and whether it came within the time an operator is promised."""
+    table = Table(title=f"Pages of the dashboard, load {document['machine']['load_before']} before; milliseconds")
+    for heading in ("page", "database", "messages", "first", "median", "worst", f"aim {OVERVIEW_MS}"):
+        table.add_column(heading)
+    for look in document["looks"]:
+        met = "met" if max(look["first_ms"], look["median_ms"]) < OVERVIEW_MS else "missed"
+        times = (number(look[name]) for name in ("first_ms", "median_ms", "worst_ms"))
+        table.add_row(look["page"], look["store"], f"{look['messages']:,}", *times, met)
+    Console(width=150).print(table)

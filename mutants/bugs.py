@@ -254,9 +254,9 @@ OUTBOUND = (
     ),
     Bug(
         "an opt-out answers while sends are about to begin",
-        "src/pillarbox/outbound/pipe.py",
-        "            if not any(hashed in claimed and instant(at) > youngest for claimed, at in rows):\n",
-        "            if not any(hashed in claimed and instant(at) > self._clock.now() for claimed, at in rows):\n",
+        "src/pillarbox/outbound/opting_out.py",
+        "        if not any(hashed in claimed and instant(at) > youngest for claimed, at in rows):\n",
+        "        if not any(hashed in claimed and instant(at) > database.clock.now() for claimed, at in rows):\n",
         (
             "tests/outbound/test_opt_out_races.py::test_an_opt_out_waits_for_sends_that_were_claimed_and_are_about_to_begin",
         ),

@@ -33,6 +33,7 @@ MEANINGS: Mapping[str, str] = {
     "conversation": "How far the transcript of a session's agent was read.",
     "conversation_line": "What was said in a session, in order, until every chat was told.",
     "conversation_chat": "How far each chat of a session was told.",
+    "conversation_preview": "What is shown in chats of turns that run, until it is taken away, and who minds it.",
     "adapter_position": "How far a chat platform was read.",
     "adapter_lease": "Which process reads a platform that only one may read.",
     "api_keys": "Keys to the HTTP API, as hashes.",

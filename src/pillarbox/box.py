@@ -31,6 +31,7 @@ from pillarbox.process import holder
 from pillarbox.secrets import Sealer, open_sealer
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
+from pillarbox.settings.extras import require_extras
 from pillarbox.storage import Database
 from pillarbox.storage.backup import back_up
 from pillarbox.storage.checkup import Finding, checkup, network_share_of, require_schema
@@ -126,6 +127,7 @@ class Pillarbox:
 
     async def run(self) -> None:
         """Work until `stop` is called or this is cancelled; deliveries under way get the grace period to end."""
+        require_extras(self.settings)
         # The HTTP client takes long to import; the first delivery must not pay for that out of its own time.
         await asyncio.to_thread(import_module, "aiohttp")
         await self._pick_up_spooled()

@@ -28,6 +28,7 @@ from pillarbox.media.transcribe import HttpTranscriber, Transcriber, WhisperTran
 from pillarbox.outbound.client import Client
 from pillarbox.outbound.pipe import Outbound
 from pillarbox.outbound.policy import ProviderPolicy
+from pillarbox.process import holder
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings
 from pillarbox.storage import Database
@@ -84,11 +85,12 @@ def wire_chats(
     media = _media(settings, database, client, folder=media_folder(database, spool_dir))
     commands = Commands(database, inbound, origins=policy.origins)
     inbound.prepare = media.prepare
-    inbound.ask_whether_working(working_by_hooks(hooks, database, policy))
+    inbound.ask_whether_working(working_by_hooks(hooks, inbound, database, policy))
     adapters.with_files = media.begin
+    adapters.join = conversations.join
     if settings.conversations.commands:
         adapters.commands = commands.obey
-    return Chats(conversations, media, commands, _previews(settings, database, client, hooks))
+    return Chats(conversations, media, commands, _previews(settings, database, client, hooks, node=node))
 
 
 def media_folder(database: Database, spool_dir: str | None) -> str:
@@ -130,20 +132,32 @@ def conversations_policy(settings: Settings) -> ConversationsPolicy:
         quiet=numbers.quiet_seconds,
         busy_at_most=timedelta(seconds=numbers.busy_limit_seconds),
         phone_number_id=settings.adapters.whatsapp.phone_number_id,
+        threaded=numbers.threaded,
+        default_session=settings.adapters.default_session,
     )
 
 
-def _previews(settings: Settings, database: Database, client: Client, hooks: Hooks) -> Previews | None:
-    if not settings.conversations.previews:
-        return None
+def _previews(settings: Settings, database: Database, client: Client, hooks: Hooks, *, node: str) -> Previews | None:
+    """Shows what agents do, where that is wanted; where it is not any more, still takes away what was shown."""
     desks = {
         name: Desk(name, platform.base_url, platform.token)
         for name, platform in _platforms(settings)
         if platform.token is not None and name in ORIGINS
     }
-    every, monotonic = settings.conversations.preview_seconds, database.clock.monotonic
-    previews = Previews(database, client, desks, every=every, monotonic=monotonic)
-    hooks.on("user_prompt_submit", "tool_use", "agent_stop", "error")(previews.note)
+    if not desks:
+        return None
+    numbers = settings.conversations
+    previews = Previews(
+        database,
+        client,
+        desks,
+        every=numbers.preview_seconds,
+        holder=holder(node),
+        silent_at_most=numbers.busy_limit_seconds,
+        monotonic=database.clock.monotonic,
+    )
+    if numbers.previews:
+        hooks.on("user_prompt_submit", "tool_use", "agent_stop", "error")(previews.note)
     return previews
 
 
@@ -152,13 +166,14 @@ def _media(settings: Settings, database: Database, client: Client, *, folder: st
     numbers = settings.media
     policy = MediaPolicy(
         max_bytes=numbers.max_bytes,
+        max_total_bytes=numbers.max_total_bytes,
         fetch_timeout=numbers.fetch_timeout_seconds,
         retention=timedelta(days=numbers.retention_days),
         attempts=numbers.transcription.attempts,
     )
     return Media(
         database,
-        store=MediaStore(numbers.folder or folder),
+        store=MediaStore(numbers.folder or folder, max_total_bytes=policy.max_total_bytes),
         fetcher=Fetcher(client, dict(_platforms(settings)), policy),
         transcriber=_transcriber(settings, client),
         policy=policy,
@@ -166,15 +181,22 @@ def _media(settings: Settings, database: Database, client: Client, *, folder: st
     )
 
 
-def working_by_hooks(hooks: Hooks, database: Database, policy: ConversationsPolicy) -> IsWorking:
-    """Whether an agent is at work, by what its hooks told last; one that tells nothing for long is not."""
+def working_by_hooks(hooks: Hooks, inbound: Inbound, database: Database, policy: ConversationsPolicy) -> IsWorking:
+    """Whether an agent is at work, by what its hooks told last; one that tells nothing for long is not.
+
+    One that was just given a message is at work on it, though its hooks have had no time to say so.
+    """
     clock = database.clock
 
     async def is_working(session_id: str) -> bool:
         state = await hooks.agent_state(session_id)
-        if state is None or state.turn != "working":
+        if state is None:
             return False
-        return state.last_activity + policy.busy_at_most > clock.shown(clock.now())
+        now = clock.shown(clock.now())
+        if state.turn == "working":
+            return state.last_activity + policy.busy_at_most > now
+        given_at = (await inbound.queue(session_id)).last_activity
+        return given_at is not None and state.last_activity < given_at and now < given_at + policy.begins_within
 
     return is_working
 

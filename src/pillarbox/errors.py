@@ -114,6 +114,12 @@ class TenantBusy(Refused):
     reason = "tenant-busy"
 
 
+class ChangedMeanwhile(Refused):
+    """Somebody else changed it after it was read; read it again, and change that."""
+
+    reason = "changed-meanwhile"
+
+
 class PermanentError(PillarboxError):
     """Raised by a listener of events to say that trying again would not help: the event is closed with this text."""
 

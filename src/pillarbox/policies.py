@@ -31,7 +31,7 @@ from pillarbox.outbound.providers import Providers, providers
 from pillarbox.process import holder
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings
-from pillarbox.settings.tree import OutboundChannel
+from pillarbox.settings.channels import OutboundChannel
 from pillarbox.storage import Database
 
 
@@ -155,6 +155,11 @@ def _channel_policy(own: OutboundChannel, common: ChannelPolicy) -> ChannelPolic
         jitter=common.jitter if own.backoff_jitter is None else own.backoff_jitter,
         max_attempts=own.max_attempts or common.max_attempts,
         timeout=own.timeout_seconds or common.timeout,
+        concurrency=own.concurrency,
+        retry_after_most=own.retry_after_max_seconds,
+        retention=None if own.retention_days is None else timedelta(days=own.retention_days),
+        attachment_roots=own.attachment_roots,
+        trusted=None if own.trusted_destinations is None else frozenset(own.trusted_destinations),
     )
 
 

@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 from pillarbox.box import Pillarbox
@@ -15,7 +13,6 @@ from pillarbox.sessions import Channel
 from pillarbox.settings import load_settings
 from tests.adapters.feeds import CHATS, FEEDS, Feed
 from tests.api.running import working
-from tests.servers.daemon import Daemon
 
 PARKED = {"kind": "python", "name": "nobody"}
 CHAT, OTHER = CHATS
@@ -84,26 +81,3 @@ async def test_an_unknown_chat_can_be_ignored_and_a_closed_session_gets_a_succes
         "after the close",
     ]
     assert found[-1].session_id != "s1"
-
-
-@pytest.mark.slow
-def test_killed_before_and_after_the_commit_nothing_is_lost_or_doubled(tmp_path: Path, feed: Feed) -> None:
-    path = tmp_path / "pillarbox.db"
-    settings = {f"adapters.{feed.origin}": feed.section, "adapters.typing": False}
-    with Daemon(f"sqlite:///{path}", settings=settings) as daemon:
-        feed.say(1, "1", CHAT)
-        daemon.until("/v1/inbound", lambda answer: len(answer["items"]) == 1)
-        with apsw.Connection(str(path)) as other:
-            other.set_busy_timeout(30_000)
-            other.execute("UPDATE sessions SET title = 'held' WHERE false")
-            for number in range(2, 6):
-                feed.say(number, str(number), CHAT)
-            daemon.kill()
-        feed.say(6, "6", CHAT)
-        daemon.start()
-        daemon.until("/v1/inbound", lambda answer: len(answer["items"]) == 6)
-        daemon.kill()
-        feed.say(7, "7", CHAT)
-        daemon.start()
-        items = daemon.until("/v1/inbound", lambda answer: len(answer["items"]) >= 7)["items"]
-    assert [item["content"] for item in items] == ["1", "2", "3", "4", "5", "6", "7"]

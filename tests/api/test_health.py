@@ -64,7 +64,7 @@ async def test_status_counts_what_waits(client: Client) -> None:
     assert (await client.get("/v1/status")).json() == {
         "inbound": empty,
         "hooks": empty | {"dead": 0, "spooled": 0, "spool_age_seconds": None, "broken": 0},
-        "outbound": empty | {"unsent": 0},
+        "outbound": empty | {"failed_for_good": 0},
         "inbox": {"leased": 0, "free": 0, "processed": 0},
     }
     await client.post("/v1/sessions", {"session_id": "s1", "target": TARGET})

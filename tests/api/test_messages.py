@@ -14,7 +14,7 @@ ITEM = [
     *("priority", "next_attempt_at", "last_attempt_at", "sent_at", "delivered_at", "failed_at", "error_message"),
     *("provider", "provider_msg_id", "category", "tags", "created_at", "updated_at"),
 ]
-ATTEMPT = ["attempt", "started_at", "finished_at", "outcome", "status_code", "error", "provider"]
+ATTEMPT = ["attempt", "started_at", "finished_at", "outcome", "status_code", "error", "provider", "request", "response"]
 
 
 async def post(client: Client, path: str, *, key: str | None = None, **fields: Any) -> Reply:

@@ -1,5 +1,7 @@
 """Every button does what it says, and the page then shows what is true."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -21,7 +23,8 @@ async def test_a_failed_message_is_retried(page: Watched, stock: Stock) -> None:
     await page.goto(f"/messages/{message_id}")
     await page.page.click("#retry")
     await expect(page.page.locator(".notice.good")).to_contain_text("Queued again")
-    await expect(page.page.locator(".timeline")).to_contain_text("Queued again by an operator")
+    await expect(page.page.locator(".timeline li", has_text="operator")).to_have_count(1)
+    await expect(page.page.locator(".timeline li", has_text="Queued again by an operator")).to_contain_text("login:")
     await expect(page.page.locator(".timeline")).to_contain_text("Attempt 2")
     await expect(page.page.locator("h1 + .badge")).to_have_text("failed")
     assert stock.until(message_id, "failed")["attempt_count"] == 2
@@ -141,7 +144,10 @@ async def test_a_tenant_is_made_changed_and_its_contacts_opted_out_and_forgotten
         "#document", '{"providers": {"email": {"provider": "sandbox", "credentials": {"x": "plain"}}}}'
     )
     await page.page.click("#save")
-    await expect(page.page.locator(".notice.bad")).to_contain_text("providers.email")
+    await expect(page.page.locator("#document-fault")).to_contain_text("providers.email")
+    await expect(page.page.locator("#document")).to_have_value(re.compile('"x": "plain"'))
+    await expect(page.page.locator("#document")).to_be_focused()
+    page.complaints.clear()
     await page.page.fill("#opt-contact", "Dan@Example.com")
     await page.page.fill("#opt-reason", "asked by phone")
     await page.page.click("#opt-out")
@@ -156,6 +162,20 @@ async def test_a_tenant_is_made_changed_and_its_contacts_opted_out_and_forgotten
     await expect(page.page.locator(".notice.good")).to_contain_text("1 message")
     await page.goto(f"/messages/{message_id}")
     await expect(page.page.locator("main .facts").first).to_contain_text("forgotten")
+
+
+async def test_two_operators_who_change_a_tenant_do_not_overwrite_one_another(page: Watched, stock: Stock) -> None:
+    page.must_be_quiet = False
+    await page.goto(f"/tenants/{stock.tenant}")
+    assert stock.daemon.call("PUT", f"/v1/tenants/{stock.tenant}", {"name": "Theirs"})[0] == 200
+    await page.page.fill("#document", '{"name": "Mine"}')
+    await page.page.click("#save")
+    await expect(page.page.locator("#document-fault")).to_contain_text("key:configured changed this tenant")
+    await expect(page.page.locator("#stored")).to_contain_text('"name": "Theirs"')
+    await expect(page.page.locator("#document")).to_have_value('{"name": "Mine"}')
+    assert await page.faults() == []
+    await page.page.click("#save")
+    await expect(page.page.locator("h1")).to_have_text("Mine")
 
 
 async def test_the_next_sends_of_the_sandbox_fail_as_arranged(page: Watched, stock: Stock) -> None:

@@ -41,6 +41,16 @@ async def test_the_log_shows_what_comes_in_and_what_becomes_of_it(page: Watched,
     await expect(page.page.locator("#rows tr")).to_have_count(1)
 
 
+async def test_what_no_longer_matches_leaves_the_log(page: Watched, stock: Stock) -> None:
+    message_id = stock.email("ann+flaky@example.com", "Leaves")
+    stock.until(message_id, "retrying")
+    await page.goto(f"/messages?filter=tenant:{stock.tenant} status:retrying")
+    await expect(page.page.locator("#tail")).to_have_text("live")
+    await expect(page.page.locator(f"#outbound-{message_id}")).to_be_visible()
+    stock.daemon.call("POST", f"/v1/tenants/{stock.tenant}/messages/{message_id}/cancel", {})
+    await expect(page.page.locator("#rows tr")).to_have_count(0)
+
+
 async def test_a_paused_log_gathers_and_then_goes_on(page: Watched, stock: Stock) -> None:
     await page.goto(f"/messages?filter=tenant:{stock.tenant}")
     await expect(page.page.locator("#tail")).to_have_text("live")

@@ -116,9 +116,12 @@ async def test_content_is_shown_as_its_channel_has_it(page: Watched, places: dic
     await page.goto(places["text-message"])
     await expect(page.page.locator("text=1 segment, GSM-7, 20 characters")).to_be_visible()
     await page.goto(places["webhook"])
-    await expect(page.page.locator("#curl")).to_contain_text("curl -X POST https://partner.example.com/orders")
+    await expect(page.page.locator("#curl")).to_contain_text(
+        "curl --globoff -X POST https://partner.example.com/orders"
+    )
     await expect(page.page.locator("#curl")).to_contain_text("X-Key: …")
-    await expect(page.page.locator("#signed")).to_contain_text('.{"id":42}')
+    await expect(page.page.locator("#curl")).not_to_contain_text("webhook-signature")
+    await expect(page.page.locator("#signed")).to_have_count(0)
     assert "a-hidden-value" not in await page.page.content()
 
 
@@ -148,3 +151,38 @@ async def test_what_is_not_there_is_said_to_be_missing(page: Watched) -> None:
     assert answer is not None
     assert answer.status == 404
     await expect(page.page.locator("main")).to_contain_text("There is no session no-such-session")
+
+
+async def test_a_page_that_cannot_be_shown_says_why_and_leads_on(page: Watched) -> None:
+    page.must_be_quiet = False
+    for path, status, sentence in (
+        ("/hooks?cursor=x", 422, "cursor: "),
+        ("/messages?colour=red", 422, "colour: Is not a known field."),
+        ("/nowhere", 404, "There is no page at this address."),
+    ):
+        answer = await page.page.goto(path)
+        assert answer is not None
+        assert answer.status == status
+        await expect(page.page.locator("#fault")).to_contain_text(sentence)
+        assert await page.faults() == []
+    await page.page.click("main >> text=Overview")
+    await expect(page.page.locator("#needs")).to_be_visible()
+
+
+async def test_the_description_of_the_api_breaks_no_word(open_page: Open) -> None:
+    page = await open_page()
+    await page.page.set_viewport_size({"width": 1280, "height": 900})
+    await page.goto("/docs")
+    broken = """() => [...document.querySelectorAll("th, td:first-child")].filter(
+        (cell) => { const range = document.createRange(); range.selectNodeContents(cell);
+                    return new Set([...range.getClientRects()].map((each) => Math.round(each.bottom / 8))).size > 1; }
+    ).map((cell) => cell.textContent)"""
+    assert await page.page.evaluate(broken) == []
+    assert await page.page.evaluate("document.documentElement.scrollWidth") == 1280
+    await page.page.set_viewport_size({"width": 390, "height": 844})
+    assert await page.page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+async def test_a_session_is_named_once_on_its_page(page: Watched, places: dict[str, str]) -> None:
+    await page.goto(places["session"])
+    await expect(page.page.locator("main >> text=Ann's printer")).to_have_count(1)

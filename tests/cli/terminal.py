@@ -71,6 +71,11 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
+    def resize(self, *, columns: int, lines: int) -> None:
+        """Another size, as when a window is made smaller; what was shown keeps its width here."""
+        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+
     def leave(self) -> int:
         """The exit code, once it has ended; the terminal must be as it was."""
         code = self.process.wait(SECONDS)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from pillarbox.inbound import InboundMessage
 from pillarbox.settings import load_settings
 from tests.api.running import working
 from tests.cli.terminal import Terminal
-from tests.servers.daemon import environment
+from tests.servers.daemon import Daemon, environment
 
 NOBODY = {"kind": "none"}
 
@@ -70,7 +71,7 @@ async def test_a_person_sees_and_gives_up_what_waits(sqlite_url: str) -> None:
         await box.sessions.open(session_id="s1", target=NOBODY)
         with Terminal("chat", "s1", "--database", sqlite_url, "--name", "Ann") as terminal:
             terminal.type("not now\r")
-            await asyncio.to_thread(terminal.expect, "s1 · 1 waiting")
+            await asyncio.to_thread(terminal.expect, "s1 · 1 waiting; nobody delivers now, start pillarbox serve")
             terminal.type("/queue\r")
             await asyncio.to_thread(terminal.expect, "1. not now")
             terminal.type("/cancel\r")
@@ -81,6 +82,26 @@ async def test_a_person_sees_and_gives_up_what_waits(sqlite_url: str) -> None:
             assert await asyncio.to_thread(terminal.leave) == 0
         (row,) = await box.inbound.list(session_id="s1")
         assert (row.status, row.actor_name) == ("expired", "Ann")
+
+
+def test_a_chat_goes_on_while_the_daemon_is_killed_and_started_again(sqlite_url: str, tmp_path: Path) -> None:
+    with Daemon(sqlite_url) as daemon:
+        target = {"kind": "command", "argv": ["sh", "-c", f"cat > {tmp_path}/given"]}
+        daemon.call("POST", "/v1/sessions", {"session_id": "s1", "target": target})
+        with Terminal("chat", "s1", "--database", sqlite_url) as terminal:
+            terminal.type("one\r")
+            terminal.expect("✓ delivered")
+            daemon.kill()
+            terminal.type("two\r")
+            terminal.expect("1 waiting; nobody delivers now, start pillarbox serve")
+            daemon.start()
+            terminal.expect("✓ delivered", times=2)
+            terminal.expect("nothing waits")
+            terminal.resize(columns=40, lines=12)
+            terminal.type("three\r")
+            terminal.expect("✓ delivered", times=3)
+            terminal.type("\x04")
+            assert terminal.leave() == 0
 
 
 async def test_a_session_that_was_closed_meanwhile_ends_the_chat(sqlite_url: str) -> None:

@@ -62,5 +62,40 @@ def test_each_shell_gets_a_script_of_its_own(shell: str) -> None:
         subprocess.run([program, "-n"], input=done.stdout, text=True, check=True, timeout=SECONDS)
 
 
+ASK_FISH = "pillarbox completion fish | source; complete -C {words}"
+# What it would show goes through `compadd` and `_describe`, which work only while somebody types.
+ASK_ZSH = """
+source <(pillarbox completion zsh)
+compadd() {{ print -l -- ${{(P)@[-1]}} }}
+_describe() {{ print -l -- ${{${{(P)@[-2]}}%%:*}} }}
+words=({words}); CURRENT=$#words
+_pillarbox_completion
+"""
+
+
+@pytest.mark.parametrize(
+    ("shell", "options", "script"), [("fish", ["--no-config"], ASK_FISH), ("zsh", ["-f"], ASK_ZSH)], ids=["fish", "zsh"]
+)
+def test_other_shells_complete_where_they_are_installed(
+    shell: str, options: list[str], script: str, tmp_path: Path
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed.")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for typed, offered in (("pillarbox mess", "messages"), ("pillarbox send em", "email")):
+        words = f"'{typed}'" if shell == "fish" else typed
+        done = subprocess.run(
+            [program, *options, "-c", script.format(words=words)],
+            env=environment({}, {"PATH": path, "HOME": str(tmp_path), "TERM": "dumb"}),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [line.partition("\t")[0] for line in done.stdout.split("\n") if line] == [offered]
+
+
 def test_another_shell_is_refused() -> None:
     assert CliRunner().invoke(cli, ["completion", "tcsh"]).exit_code == 2

@@ -1,12 +1,15 @@
 """What people can ask in a chat about their own queue."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pillarbox.conversations.commands import command_in
 from pillarbox.inbound.adapter import Received
+from tests.contracts.test_hook_confirmation import until_somebody_waits
 from tests.conversations.stand import TOKEN, Stand, standing
 from tests.servers.telegram_api import TelegramApi, telegram_api
 
@@ -120,3 +123,22 @@ async def test_where_commands_are_off_they_are_for_the_agent(sqlite_url: str, ap
         await stand.open("s", ("telegram", "42"))
         await write(stand, "/cancel", 1)
         assert stand.asked == ["/cancel"]
+
+
+async def test_what_is_delivered_while_it_is_being_cancelled_is_not_counted(
+    postgres_url: str, api: TelegramApi, tmp_path: Path
+) -> None:
+    async with standing(postgres_url, api, tmp_path) as stand:
+        await stand.open("s", ("telegram", "42"), target=NOWHERE)
+        await write(stand, "just being delivered", 1)
+        cancel = Received(origin="telegram", channel_id="42", content="/cancel", source_message_id="1:42:2")
+        async with await psycopg.AsyncConnection.connect(postgres_url) as worker:
+            await worker.execute("SELECT 1 FROM inbound_strand WHERE session_id = 's' FOR UPDATE")
+            cancelling = asyncio.create_task(stand.box.adapters.take(cancel))
+            await until_somebody_waits(worker)
+            await worker.execute("UPDATE inbound_queue SET status = 'delivered' WHERE session_id = 's'")
+            end = "UPDATE inbound_strand SET head_seq = NULL, due_at = NULL, open_count = 0 WHERE session_id = 's'"
+            await worker.execute(end)
+        assert await cancelling == "ignored"
+        await stand.settle()
+        assert api.said == ["You have nothing waiting."]

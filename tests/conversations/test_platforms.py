@@ -57,6 +57,54 @@ def api() -> Iterator[TelegramApi]:
         yield api
 
 
+WHATSAPP = "/v23.0/106540352242922/messages"
+NUMBER = {"phone_number_id": "106540352242922"}
+
+
+@pytest.mark.parametrize(
+    ("channel_id", "wanted"),
+    [
+        ("15551234567", {"recipient_type": "individual", "to": "+15551234567"}),
+        ("US.13491208655302741918", {"recipient_type": "individual", "recipient": "US.13491208655302741918"}),
+        ("Y2FwaV9ncm91cDoxNzA1", {"recipient_type": "group", "to": "Y2FwaV9ncm91cDoxNzA1"}),
+    ],
+)
+async def test_whatsapp_is_told_whether_it_writes_to_a_number_a_person_or_a_group(
+    channel_id: str, wanted: dict[str, str], server: Scripted, api: TelegramApi, sqlite_url: str, tmp_path: Path
+) -> None:
+    server.answers[f"POST {WHATSAPP}"] = 200, {"messages": [{"id": "wamid.1"}]}
+    adapters = {"whatsapp": {"access_token": "a-token", "base_url": server.url}}
+    async with standing(sqlite_url, api, tmp_path, adapters=adapters) as stand:
+        transcript = await stand.open("s", ("whatsapp", channel_id))
+        received = Received(
+            origin="whatsapp", channel_id=channel_id, content="hello", payload=NUMBER | {"reply_to": "x"}
+        )
+        await stand.box.adapters.take(received)
+        say(transcript, "hello to you")
+        await stand.settle()
+        (sent,) = await stand.box.outbound.list()
+        assert (sent.status, sent.error_message) == ("sent", None)
+    (asked,) = server.asked_for(WHATSAPP)
+    text = {"preview_url": False, "body": "hello to you"}
+    assert json.loads(asked.body) == {"messaging_product": "whatsapp", **wanted, "type": "text", "text": text}
+
+
+async def test_a_reply_that_cannot_be_sent_is_a_failed_message_and_the_next_one_is_tried(
+    server: Scripted, api: TelegramApi, sqlite_url: str, tmp_path: Path
+) -> None:
+    adapters = {"whatsapp": {"access_token": "a-token", "base_url": server.url}}
+    async with standing(sqlite_url, api, tmp_path, adapters=adapters) as stand:
+        transcript = await stand.open("s", ("whatsapp", "12"))
+        for words in ("nobody has such a number", "nor now"):
+            say(transcript, words)
+            await stand.settle()
+        failed = await stand.box.outbound.list(status="failed")
+        assert [each.error_message for each in failed] == ["It cannot be sent: to: is not a number of any country."] * 2
+        found = await stand.box.outbound.get(failed[0].message_id)
+        assert (found.body_text, found.attempt_count) == ("nor now", 0)
+        assert found.failed_at is not None
+
+
 @pytest.mark.parametrize("origin", PLATFORMS)
 async def test_a_reply_arrives(
     origin: str, server: Scripted, api: TelegramApi, sqlite_url: str, tmp_path: Path

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from pillarbox.conversations.drafts import Desk
+from pillarbox.conversations.leftovers import LEASE
+from pillarbox.conversations.lines import queries
 from pillarbox.conversations.previews import Previews
+from pillarbox.inbound.adapter import Received
 from pillarbox.outbound.client import Client
+from pillarbox.process import holder
+from pillarbox.sessions import Channel, SessionChange
+from pillarbox.storage import Row, Step
 from tests.conversations.stand import TOKEN, Stand, say, standing
 from tests.servers.telegram_api import TelegramApi, failure, telegram_api
 
@@ -39,13 +45,29 @@ async def stand(sqlite_url: str, api: TelegramApi, tmp_path: Path) -> AsyncItera
 
 
 @pytest.fixture
-async def previews(stand: Stand, api: TelegramApi, watch: Watch) -> AsyncIterator[Previews]:
+async def client() -> AsyncIterator[Client]:
     client = Client()
-    desks = {"telegram": Desk("telegram", api.url, TOKEN)}
-    previews = Previews(stand.box.database, client, desks, every=3.0, monotonic=watch)
-    stand.box.hooks.on("user_prompt_submit", "tool_use", "agent_stop")(previews.note)
-    yield previews
+    yield client
     await client.close()
+
+
+def shows(stand: Stand, client: Client, api: TelegramApi, watch: Watch, holder: str) -> Previews:
+    desks = {"telegram": Desk("telegram", api.url, TOKEN)}
+    return Previews(stand.box.database, client, desks, every=3.0, holder=holder, monotonic=watch)
+
+
+@pytest.fixture
+def previews(stand: Stand, client: Client, api: TelegramApi, watch: Watch) -> Previews:
+    previews = shows(stand, client, api, watch, "here/-/1")
+    stand.box.hooks.on("user_prompt_submit", "tool_use", "agent_stop")(previews.note)
+    return previews
+
+
+async def standing_previews(stand: Stand) -> list[Row]:
+    def work() -> Step[list[Row]]:
+        return (yield queries.previews(limit=10))
+
+    return await stand.box.database.read(work)
 
 
 async def does(stand: Stand, event_type: str, **payload: Any) -> None:
@@ -114,3 +136,134 @@ async def test_a_new_message_of_a_person_breaks_off_what_was_shown(
             watch.now += 3
     assert api.said == ["Working…", "Working…"]
     assert api.changes == [("deleteMessage", {"chat_id": "42", "message_id": 1001})]
+
+
+async def test_a_preview_is_shown_in_the_topic_that_was_written_in(
+    stand: Stand, previews: Previews, api: TelegramApi
+) -> None:
+    await stand.open("s", ("telegram", "42"))
+    received = Received(origin="telegram", channel_id="42", content="go", payload={"thread_id": 7})
+    await stand.box.adapters.take(received)
+    await stand.settle()
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    shown = {"chat_id": "42", "text": "Working…", "disable_notification": True, "message_thread_id": 7}
+    assert api.sent == [shown]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "after", "wanted"),
+    [
+        (failure(400, "Bad Request: message can't be deleted"), 0, ["deleteMessage", "editMessageText"]),
+        (failure(502, "Bad Gateway"), 5, ["deleteMessage", "deleteMessage"]),
+        (failure(429, "Too Many Requests", retry_after=60), 60, ["deleteMessage", "deleteMessage"]),
+        (failure(400, "Bad Request: message to delete not found"), 0, ["deleteMessage"]),
+    ],
+)
+async def test_a_preview_that_cannot_be_removed_is_tried_again_or_says_that_it_is_over(
+    stand: Stand, previews: Previews, api: TelegramApi, watch: Watch, refusal: Any, after: float, wanted: list[str]
+) -> None:
+    await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    await does(stand, "agent_stop")
+    watch.now += 3
+    api.refusals.append(refusal)
+    await previews.step()
+    assert len(await standing_previews(stand)) == bool(after)
+    watch.now += after
+    await previews.step()
+    assert [what for what, _ in api.changes] == wanted
+    assert api.changes[-1][1].get("text", "Done.") == "Done."
+    assert await standing_previews(stand) == []
+    watch.now += 1000
+    await previews.step()
+    assert len(api.changes) == len(wanted), "and that was all"
+
+
+@pytest.mark.parametrize("died", [True, False])
+async def test_a_preview_that_a_dead_process_left_behind_is_taken_away_by_another(
+    stand: Stand, client: Client, api: TelegramApi, watch: Watch, died: bool
+) -> None:
+    ours = holder("here")
+    place, pid = ours.split("/")[1].rsplit(".", 2)[0], ours.split("/")[1].rsplit(".", 2)[1]
+    dead, alive = f"here/{place}.{pid}.1/x", ours
+    first = shows(stand, client, api, watch, dead if died else alive)
+    stand.box.hooks.on("user_prompt_submit")(first.note)
+    await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await first.step()
+    assert api.said == ["Working…"]
+    other = shows(stand, client, api, watch, "there/-/2")
+    await other.step()
+    removed = [("deleteMessage", {"chat_id": "42", "message_id": 1001})]
+    assert api.changes == (removed if died else []), "what a living process shows is its own"
+    assert len(await standing_previews(stand)) == (0 if died else 1)
+
+
+async def test_a_preview_of_a_process_that_nobody_hears_of_any_more_is_taken_away(
+    stand: Stand, previews: Previews, client: Client, api: TelegramApi, watch: Watch
+) -> None:
+    await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+
+    def work() -> Step[None]:
+        yield queries.renew_previews(holder="here/-/1", lease_until=stand.box.database.clock.now() - LEASE)
+
+    await stand.box.database.write(work)
+    await shows(stand, client, api, watch, "there/-/2").step()
+    assert [what for what, _ in api.changes] == ["deleteMessage"]
+    assert await standing_previews(stand) == []
+
+
+async def test_a_preview_goes_with_its_session(
+    stand: Stand, previews: Previews, api: TelegramApi, watch: Watch
+) -> None:
+    await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    await stand.box.sessions.close("s")
+    watch.now += 3
+    await previews.step()
+    assert api.changes == [("deleteMessage", {"chat_id": "42", "message_id": 1001})]
+
+
+async def test_a_preview_goes_from_a_chat_that_is_taken_out_of_the_session(
+    stand: Stand, previews: Previews, api: TelegramApi, watch: Watch
+) -> None:
+    await stand.open("s", ("telegram", "42"), ("telegram", "43"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    await stand.box.sessions.change("s", SessionChange(channels=(Channel("telegram", "43"),)))
+    watch.now += 3
+    await previews.step()
+    assert api.changes == [("deleteMessage", {"chat_id": "42", "message_id": 1001})]
+
+
+async def test_a_preview_goes_when_the_end_of_the_turn_was_told_to_another_process(
+    stand: Stand, client: Client, api: TelegramApi, watch: Watch
+) -> None:
+    previews = shows(stand, client, api, watch, "here/-/1")
+    stand.box.hooks.on("user_prompt_submit")(previews.note)
+    await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    await does(stand, "agent_stop")
+    watch.now += 3
+    await previews.step()
+    assert [what for what, _ in api.changes] == ["deleteMessage"]
+
+
+async def test_a_preview_that_somebody_deleted_is_shown_anew(
+    stand: Stand, previews: Previews, api: TelegramApi, watch: Watch
+) -> None:
+    await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    await does(stand, "tool_use", tool_name="Read")
+    api.refusals.append(failure(400, "Bad Request: message to edit not found"))
+    for _ in range(3):
+        watch.now += 3
+        await previews.step()
+    assert api.said == ["Working…", "Working: 1 steps so far, the last ones Read."]

@@ -117,6 +117,40 @@ def test_the_last_words_of_a_transcript_are_told_whatever_the_next_has_to_say(tm
     assert words(second, cursor)[0] == ["two", "three"]
 
 
+def test_words_that_are_added_to_a_transcript_after_it_was_left_are_told(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(f"{claude('one', '2026-01-01T00:00:01Z')}\n{claude('half', '2026-01-01T00:00:02Z')[:40]}")
+    second.write_text(claude("three", "2026-01-01T00:00:03Z") + "\n")
+    reading = read_over(str(first), Cursor(), since="")
+    assert reading is not None
+    reading = read_over(str(second), reading.cursor, since="")
+    assert reading is not None
+    assert [each.text for each in reading.said] == ["three"]
+    first.write_text(f"{claude('one', '2026-01-01T00:00:01Z')}\n{claude('half', '2026-01-01T00:00:02Z')}\n")
+    late = read_over(str(second), reading.cursor, since="", left=reading.left)
+    assert late is not None
+    assert [each.text for each in late.said] == ["half"], "though it was said before what was told last"
+    assert late.cursor.source == str(second)
+    assert read_over(str(second), late.cursor, since="", left=late.left) is None
+
+
+def test_an_agent_that_returns_to_a_transcript_is_read_on_there(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(claude("one", "2026-01-01T00:00:01Z") + "\n")
+    second.write_text(claude("two", "2026-01-01T00:00:09Z") + "\n")
+    reading = read_over(str(first), Cursor(), since="")
+    assert reading is not None
+    reading = read_over(str(second), reading.cursor, since="")
+    assert reading is not None
+    with first.open("a") as file:
+        file.write(claude("three", "2026-01-01T00:00:03Z") + "\n")
+    back = read_over(str(first), reading.cursor, since="", left=reading.left)
+    assert back is not None
+    assert [each.text for each in back.said] == ["three"]
+    assert back.left is not None
+    assert back.left.source == str(second)
+
+
 def test_what_was_said_before_the_session_is_nobodys_news(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     file.write_text("\n".join([claude("old", "2026-01-01T00:00:01Z"), claude("new", "2026-01-01T00:00:09Z"), ""]))

@@ -37,10 +37,10 @@ async def test_no_form_acts_without_cookie_own_token_and_own_origin(browser: Bro
     assert (without_cookie.status, without_cookie.headers["location"]) == (303, "/login")
     for body in (b"", b"form_token=", b"form_token=x", b"form_token=%ff"):
         forged = await browser.client.post(target, body, headers=[FORM, browser.cookie])
-        assert (forged.status, forged.reason) == (403, "forged-form")
+        assert (forged.status, b"not from your page" in forged.body) == (403, True)
     for origin in ("https://evil.example", "null"):
         foreign = await browser.post(target, ("origin", origin))
-        assert (foreign.status, foreign.reason) == (403, "foreign-origin")
+        assert (foreign.status, b"a page of another site" in foreign.body) == (403, True)
 
 
 async def test_every_page_carries_the_headers_that_close_it(browser: Browser, box: Pillarbox) -> None:

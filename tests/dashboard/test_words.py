@@ -1,5 +1,6 @@
 """What the pages say: sentences, spans, and the flow of many processes."""
 
+import shlex
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -106,9 +107,25 @@ async def test_a_text_message_is_shown_in_segments_and_a_webhook_as_a_command(bo
     shown, content = await box.outbound.get(message_id), await box.outbound.contents.get(message_id)
     call = call_of(shown, content)
     assert call is not None
-    assert call.command.startswith("curl -X POST 'https://example.com/it'\"'\"'s' \\\n  -H 'X-Key: …'")
-    assert call.signed == f'{message_id}.{int(shown.created_at.timestamp())}.{{"a":"\'"}}'
+    assert call.command.startswith("curl --globoff -X POST 'https://example.com/it'\"'\"'s' \\\n  -H 'X-Key: …'")
     assert "hidden" not in call.command + str(content)
+    assert (call.signed, "webhook-signature" in call.command) == (None, False)
+
+
+async def test_only_a_webhook_with_a_signing_secret_is_shown_with_a_signature(box: Pillarbox) -> None:
+    secret = {"provider": "webhook", "credentials": {"signing_secret": "env:SIGNING"}, "signature_header": "X-Sig"}
+    for tenant, config, signed in (("plain", {"provider": "webhook"}, False), ("signs", secret, True)):
+        await box.tenants.set(tenant, providers={"webhook": config})
+        message_id = await box.outbound.send(tenant, Webhook(url="https://example.com/[1-3]/{a,b}", body=[1]))
+        shown, content = await box.outbound.get(message_id), await box.outbound.contents.get(message_id)
+        call = call_of(shown, content)
+        assert call is not None
+        assert call.signed == (f"{message_id}.{int(shown.created_at.timestamp())}.[1]" if signed else None)
+        assert ("-H 'webhook-signature: …'" in call.command, "-H 'X-Sig: …'" in call.command) == (signed, signed)
+        assert "SIGNING" not in call.command
+        # What a shell and curl would make of it: one URL, as it is.
+        words = shlex.split(call.command)
+        assert words[:5] == ["curl", "--globoff", "-X", "POST", "https://example.com/[1-3]/{a,b}"]
 
 
 async def test_a_message_sent_again_says_the_same_but_for_the_changes(box: Pillarbox) -> None:

@@ -64,6 +64,18 @@ def test_the_dashboard_shows_every_metric() -> None:
     assert {name for name, *_ in walk_metrics() if name not in shown} == set()
 
 
+def test_every_panel_of_the_dashboard_asks_what_prometheus_can_read(promtool: str, tmp_path: Path) -> None:
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
+    queries = {panel["title"]: [target["expr"] for target in panel["targets"]] for panel in panels}
+    assert [title for title, asked in queries.items() if not asked] == []
+    every = [query.replace("$__rate_interval", "5m") for asked in queries.values() for query in asked]
+    rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(every)]
+    file = tmp_path / "queries.yml"
+    # JSON is YAML.
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    ask(promtool, "check", "rules", str(file))
+
+
 def test_no_two_panels_of_the_dashboard_lie_on_each_other() -> None:
     taken = set[tuple[int, int]]()
     for panel in json.loads(DASHBOARD.read_text())["panels"]:

@@ -1,6 +1,7 @@
 """Voice messages and files on their way to an agent."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from pillarbox.box import Pillarbox
 from pillarbox.inbound import InboundMessage
 from pillarbox.inbound.adapter import Received
 from pillarbox.inbound.attachment import described
+from pillarbox.inbound.targets.tmux_text import typed
 from pillarbox.settings import load_settings
 from tests.servers.daemon import key_for
 from tests.servers.scripted import Asked, Scripted, scripted
@@ -106,13 +108,56 @@ async def test_a_voice_message_arrives_as_the_words_that_were_spoken(
     await desk.take("voice", mime="audio/ogg", kind="voice", seconds=79)
     await desk.attempt()
     (given,) = desk.given
-    assert (given.content, given.message_type) == ("turn the lights on", "voice")
+    assert (given.content, given.message_type) == ("turn the lights on", "text")
     (asked,) = speech.asked
     assert asked.headers["authorization"] == "Bearer key"
     assert b"OggS sound" in asked.body
     assert b'name="model"\r\n\r\nwhisper-1' in asked.body
     row = await desk.row()
-    assert (row.content, row.status) == ("turn the lights on", "delivered")
+    assert (row.content, row.message_type, row.status) == ("turn the lights on", "text", "delivered")
+    payload = json.loads(row.payload_json or "")
+    assert (payload["kind"], payload["seconds"], payload["transcript"]) == ("voice", 79, "turn the lights on")
+    await desk.take("voice", mime="audio/ogg", kind="voice", seconds=79)
+    assert len(await desk.box.inbound.list()) == 1, "told again by its platform, it is the same message"
+
+
+async def test_words_that_came_after_the_first_attempt_are_those_of_a_voice_message(
+    desk: Desk, api: TelegramApi, speech: Scripted
+) -> None:
+    api.files["f1"] = b"OggS sound"
+    answer, speech.answers["POST /v1/audio/transcriptions"] = (
+        speech.answers["POST /v1/audio/transcriptions"],
+        (503, b""),
+    )
+    await desk.take("voice", mime="audio/ogg", kind="voice")
+    await desk.attempt()
+    speech.answers["POST /v1/audio/transcriptions"] = answer
+    await desk.attempt()
+    (given,) = desk.given
+    assert (given.content, given.message_type, given.attempt_count) == ("turn the lights on", "voice", 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((200, {"text": " \n"}), "no words were heard in it"),
+        ((200, {"text": 5}), "the transcription server's answer has no text"),
+        ((400, {"error": "what is this"}), "the transcription server answered HTTP 400"),
+    ],
+)
+async def test_a_recording_without_words_arrives_as_a_file_with_the_reason(
+    sqlite_url: str, api: TelegramApi, speech: Scripted, answer: Any, why: str
+) -> None:
+    api.files["f1"] = b"OggS silence"
+    speech.answers["POST /v1/audio/transcriptions"] = answer
+    async with desk_at(sqlite_url, api, speech) as desk:
+        await desk.take("voice", mime="audio/ogg", kind="voice", seconds=3)
+        await desk.attempt()
+        (given,) = desk.given
+        told = described(given.message_type, given.content, given.payload_json)
+        assert told.startswith("Voice message: /")
+        assert told.endswith(f"voice.ogg (voice, audio/ogg, 12 bytes, 3 s, {why})")
+        assert typed(given, envelope=True, single_line=False) == told
 
 
 async def test_an_attempt_that_fails_later_does_not_fetch_or_listen_again(
@@ -176,7 +221,9 @@ async def test_speech_that_nobody_understands_arrives_as_a_file_in_the_end(
         assert row.last_error == "The transcription server answered HTTP 503."
     await desk.attempt()
     (given,) = desk.given
-    assert described(given.message_type, given.content, given.payload_json).startswith("Voice message: /")
+    told = described(given.message_type, given.content, given.payload_json)
+    assert told.startswith("Voice message: /")
+    assert told.endswith("The transcription server answered HTTP 503)")
 
 
 async def test_without_a_transcriber_a_voice_message_is_a_file(sqlite_url: str, api: TelegramApi) -> None:

@@ -50,7 +50,7 @@ async def test_every_action_of_an_operator_is_noted_with_who_and_how_it_ended(bo
         ("retry", "event", "1", None, "done"),
         ("close", "session", "s1", None, "done"),
         ("key.create", "key", made.key_id, "acme", "done"),
-        ("key.revoke", "key", made.key_id, None, "done"),
+        ("key.revoke", "key", made.key_id, "acme", "done"),
         ("tenant.put", "tenant", "fresh", "fresh", "done"),
         ("tenant.delete", "tenant", "fresh", "fresh", "done"),
     ]
@@ -163,8 +163,9 @@ async def test_attention_names_what_is_stuck_with_its_age_and_what_to_do(box: Pi
     assert list((await box.attention()).items) == []
     await fill(box)
     at = box.database.clock.now() - timedelta(minutes=10)
-    for table in ("inbound_queue", "hook_outbox", "message_history"):
-        await backdate(box, table, at)
+    await backdate(box, "hook_outbox", at)
+    for table in ("inbound_strand", "hook_strand"):
+        await sql(box, f"UPDATE {table} SET failing_since = :at WHERE failing = 1", at=at)
     found = await box.attention()
     by_kind = {kind: [item for item in found.items if item.kind == kind] for kind in found.counts}
     assert {kind: len(items) for kind, items in by_kind.items()} == {

@@ -7,11 +7,12 @@ from datetime import timedelta
 import pytest
 
 from pillarbox import Email
+from pillarbox.audit import acting_as
 from pillarbox.box import Pillarbox
 from pillarbox.errors import InvalidInput
 from pillarbox.filters import EVERYTHING, parse_filter
-from pillarbox.operators import walking
-from pillarbox.operators.model import LogItem
+from pillarbox.operators import tail, walking
+from pillarbox.operators.model import Left, LogItem
 from tests.operators.filled import backdate, drain, fill, send, sql
 
 Holds = Callable[[LogItem], bool]
@@ -146,7 +147,7 @@ async def test_a_follower_hears_of_what_comes_in_and_of_every_change(box: Pillar
         heard: list[tuple[str, str]] = []
         acted = False
         async for change in changes:
-            if change is not None:
+            if isinstance(change, LogItem):
                 heard.append((change.id, change.status))
             if (newer, "pending") in heard and not acted:
                 acted = True
@@ -154,3 +155,79 @@ async def test_a_follower_hears_of_what_comes_in_and_of_every_change(box: Pillar
             if {(older, "retrying"), (newer, "sent")} <= set(heard):
                 break
     assert {message_id for message_id, _ in heard} == {older, newer}
+
+
+async def test_a_follower_is_told_what_no_longer_matches(box: Pillarbox) -> None:
+    sent = await send(
+        box,
+        Email(to="ann@example.com", subject="first", text="t"),
+        Email(to="bob@example.com", subject="second", text="t"),
+    )
+    heard: list[LogItem | Left] = []
+    async with asyncio.timeout(20), box.log.follow(parse_filter("status:pending")) as changes:
+        (third,) = await send(box, Email(to="cy@example.com", subject="third", text="t"))
+        async for change in changes:
+            if change is not None:
+                heard.append(change)
+            elif not any(isinstance(each, Left) for each in heard):
+                await drain(box)
+            if {each.id for each in heard if isinstance(each, Left)} == {*sent, third}:
+                break
+    assert [(each.id, each.status) for each in heard if isinstance(each, LogItem)] == [(third, "pending")]
+
+
+async def test_what_has_ended_leaves_too_when_something_else_becomes_of_it(box: Pillarbox) -> None:
+    (message_id,) = await send(box, Email(to="ann@example.com", subject="s", text="t"))
+    await drain(box)
+    async with asyncio.timeout(20), box.log.follow(parse_filter("status:sent")) as changes:
+        await sql(box, "UPDATE message_history SET status = 'delivered'")
+        async for change in changes:
+            if change is not None:
+                assert change == Left(pipe="outbound", id=message_id)
+                break
+
+
+async def test_what_grows_too_old_leaves(box: Pillarbox) -> None:
+    (message_id,) = await send(box, Email(to="ann@example.com", subject="s", text="t"))
+    await drain(box)
+    async with asyncio.timeout(20), box.log.follow(parse_filter("age:<1h")) as changes:
+        await backdate(box, "message_history", box.database.clock.now() - timedelta(hours=2))
+        async for change in changes:
+            if change is not None:
+                assert change == Left(pipe="outbound", id=message_id)
+                break
+
+
+async def test_an_action_is_heard_of_however_many_others_were_noted(
+    box: Pillarbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "_MOST_ACTIONS", 3)
+    monkeypatch.setattr(tail, "_PAGE", 1)
+    monkeypatch.setattr(tail, "_MOST_PAGES", 1)
+    (canceled,) = await send(box, Email(to="ann@example.com", subject="s", text="t"))
+    await box.outbound.cancel(canceled)
+    async with asyncio.timeout(20), box.log.follow() as changes:
+        await send(box, *[Email(to="bob@example.com", subject=str(at), text="t") for at in range(3)])
+        with acting_as("cli:ann"):
+            for at in range(5):
+                await box.tenants.set(f"other{at}", providers={})
+            await box.outbound.retry(canceled)
+        async for change in changes:
+            if isinstance(change, LogItem) and (change.id, change.status) == (canceled, "pending"):
+                break
+
+
+async def test_an_error_is_found_by_the_same_letters_on_every_database(box: Pillarbox) -> None:
+    (message_id,) = await send(box, Email(to="fail@example.com", subject="s", text="t"))
+    await drain(box)
+    await sql(box, "UPDATE message_history SET error_message = 'Die Straße nach ÜBERLINGEN Is Closed'")
+    for text, found in (
+        ("is cLOSED", True),
+        ("straße", True),
+        ("STRAßE", True),
+        ("STRASSE", False),
+        ("Überlingen", True),
+        ("überlingen", False),
+    ):
+        items = (await box.log.page(parse_filter(f'error:"{text}"'))).items
+        assert [item.id for item in items] == [message_id] * found, text

@@ -10,6 +10,7 @@ from pillarbox.box import Pillarbox
 from pillarbox.errors import InvalidInput, NotFound
 from pillarbox.filters import EVERYTHING, parse_filter
 from pillarbox.operators import operations as module
+from pillarbox.operators import routes
 from pillarbox.operators.operations import Operations
 from tests.operators.filled import drain, fill, send, sql
 
@@ -151,3 +152,30 @@ async def test_what_cannot_be_carried_out_is_refused_at_once_and_holds_up_no_oth
     sound = await box.operations.start("retry", parse_filter("status:failed"))
     await ended(box, sound.operation_id)
     assert (await box.operations.get(sound.operation_id)).done == 2
+
+
+async def test_it_goes_on_beyond_the_failing_sessions_that_are_looked_at_together(
+    box: Pillarbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "MOST_HEADS", 2)
+
+    @box.inbound.target("away")
+    async def away(message: object) -> None:
+        raise RuntimeError("the agent is away")
+
+    for number in range(7):
+        await box.sessions.open(session_id=f"s{number}", target={"kind": "python", "name": "away"})
+        for content in ("first", "second"):
+            await box.inbound.enqueue(session_id=f"s{number}", origin="chat", content=content)
+    await drain(box)
+    for action, text, done in (
+        ("retry", "", 7),
+        ("retry", "session:s3", 1),
+        ("retry", "origin:chat", 7),
+        ("expire", "", 14),
+    ):
+        begun = await box.operations.start(action, parse_filter(f"pipe:inbound {text}"))  # type: ignore[arg-type]
+        await ended(box, begun.operation_id)
+        operation = await box.operations.get(begun.operation_id)
+        assert (operation.state, operation.done, operation.refused) == ("done", done, 0), (action, text)
+    assert await statuses(box, "pipe:inbound") == ["expired"] * 14

@@ -20,6 +20,16 @@ SECRETS = {
 LEAK = re.compile(
     rf"(?i)canary|{NUMBER[2:]}|{SECRETS['E2E_SIGNING_SECRET'][6:20]}|{b64encode(BODY.encode()).decode()[:-4]}"
 )
+# What a provider says of its own accord is shown to operators, and the path of a webhook is; none of this ever is.
+IN_EXCERPTS = re.compile(
+    "|".join(
+        map(
+            re.escape,
+            [*SECRETS.values(), NUMBER[2:], BODY, HEADER, "canary-subject", "canary-query", "canary-attachment"],
+        )
+    )
+    + rf"|(?i:canary\.\w+(?:@|%40|\\u0040))|{SECRETS['E2E_SIGNING_SECRET'][6:20]}|{b64encode(BODY.encode()).decode()[:-4]}"
+)
 ENDINGS = ("taken", "refused", "busy", "silent", "reset", "moved")
 
 
@@ -73,7 +83,7 @@ def messages(ending: str, origin: str) -> list[dict[str, Any]]:
     ]
 
 
-def leaks(text: object) -> list[str]:
+def leaks(text: object, pattern: re.Pattern[str] = LEAK) -> list[str]:
     """The surroundings of every canary in a text."""
     said = text if isinstance(text, str) else json.dumps(text)
-    return [said[max(0, found.start() - 60) : found.end() + 20] for found in LEAK.finditer(said)]
+    return [said[max(0, found.start() - 60) : found.end() + 20] for found in pattern.finditer(said)]

@@ -7,7 +7,18 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.outbound.canaries import BODY, ENDINGS, HEADER, NUMBER, SECRETS, ending_in, leaks, messages, told
+from tests.outbound.canaries import (
+    BODY,
+    ENDINGS,
+    HEADER,
+    IN_EXCERPTS,
+    NUMBER,
+    SECRETS,
+    ending_in,
+    leaks,
+    messages,
+    told,
+)
 from tests.outbound.end_to_end import PROVIDERS, SECRETS_KEY, TENANT
 from tests.servers.daemon import Daemon
 from tests.servers.provider_servers import Answer, ProviderServer, provider_server
@@ -71,8 +82,13 @@ def test_no_log_metric_error_or_list_tells_what_was_sent_or_with_which_secret(
     assert len(listed) == len(ids) == 3 * len(ENDINGS)
     # What an operator asks for by id is shown; secrets and the values of headers are not, and no error quotes anything.
     asked_for = ("to_address", "subject", "body_text", "body_html")
+    excerpts = [
+        (attempt.pop("request"), attempt.pop("response")) for message in found for attempt in message["attempts"]
+    ]
     told = [{name: value for name, value in message.items() if name not in asked_for} for message in found]
     assert leaks(told) == []
+    assert leaks(excerpts, IN_EXCERPTS) == []
+    assert sum("canary-answer" in (answered or "") for _, answered in excerpts) >= 9, "refused, busy and moved, by each"
     assert HEADER not in json.dumps(found)
     assert leaks([{name: value for name, value in item.items() if name not in asked_for[:2]} for item in listed]) == []
     assert leaks(others) == []

@@ -195,6 +195,19 @@ def test_however_a_number_is_written_it_is_stored_once(written: str, stored: str
         assert canonical(channel, written) == stored
 
 
+@pytest.mark.parametrize("contact", ["US.13491208655302741918", "DE.ENT.1181579921", "group:Y2FwaV9ncm91cDox"])
+def test_whatsapp_knows_people_without_numbers_and_groups(contact: str) -> None:
+    assert canonical("whatsapp", contact) == canonical("all", contact) == contact
+    with pytest.raises(InvalidInput):
+        canonical("sms", contact)
+
+
+@pytest.mark.parametrize("contact", ["group:", "group:two words", "US.", "us.134", "US.13 4", "Y2FwaV9ncm91cDox"])
+def test_whatsapp_knows_nothing_else(contact: str) -> None:
+    with pytest.raises(InvalidInput):
+        canonical("whatsapp", contact)
+
+
 @pytest.mark.parametrize(
     "text",
     [

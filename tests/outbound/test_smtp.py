@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pillarbox.errors import InvalidInput
+from pillarbox.outbound.excerpts import with_own_words
 from pillarbox.outbound.mail_replies import queue_id
 from pillarbox.outbound.provider import Account, Attachment, Outgoing, Verdict
 from pillarbox.outbound.providers.smtp import Smtp
@@ -329,6 +330,8 @@ async def test_the_code_decides(
     verdict = await smtp.send(MESSAGE, plainly(server), deadline=PATIENT, begin=at_once)
     expected = Verdict(judgement=judgement, error=told, status_code=int(said[:3]), retry_after=wait)  # type: ignore[arg-type]
     assert verdict == expected
+    assert (verdict.request or "").startswith("SMTP 127.0.0.1:")
+    assert verdict.response == said
     assert server.taken == []
 
 
@@ -596,3 +599,8 @@ async def test_neither_secrets_nor_addresses_nor_the_servers_words_are_told(
         assert verdict.error
         told = repr(verdict) + everything_logged.text
         assert not [canary for canary in canaries if canary in told]
+        kept = with_own_words(verdict, message, account)
+        shown = f"{kept.request}\n{kept.response}"
+        assert [canary for canary in canaries if canary in shown] in ([], ["canary-words"]), (
+            "but for what it said itself"
+        )

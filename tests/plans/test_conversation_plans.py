@@ -12,6 +12,7 @@ from tests.plans.looks import FilledSqlite
 AT = "'2026-01-01T00:00:00.000000Z'"
 LOOKS = {
     "whose words can be read": queries.followed(served_by="node:here", limit=1000),
+    "whose last words are to be read": queries.ending(served_by="node:here", limit=1000, closed_before=AT.strip("'")),
     "whose terminals are watched": queries.watched_panes(served_by="node:here", limit=1000),
     "who has not heard what people said": queries.unheard(limit=200),
     "which chats are to be told something": queries.due_chats(limit=200),

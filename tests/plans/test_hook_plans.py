@@ -19,6 +19,7 @@ from tests.servers.postgres import Postgres
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 attention = load_queries("pillarbox.operators", "attention.sql")
+seeking = load_queries("pillarbox.operators", "seeking.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO = datetime(2026, 2, 1, tzinfo=UTC)
@@ -122,7 +123,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),
         "give_back_rows": ("primary key", queries.give_back_rows(rows=[(row, 0) for row in ids], now=NOW)),
         "first_open": (order, queries.first_open(session_id=session(1), seq=fill.delivered)),
-        "settle_strands": (strand, queries.settle_strands(rows=settled_strands)),
+        "settle_strands": (strand, queries.settle_strands(rows=settled_strands, now=NOW)),
         "held_by": (order, queries.held_by(holder="here")),
         "earliest_due": (due, queries.earliest_due()),
         "earliest_lease": (lease, leases.earliest_lease()),
@@ -143,7 +144,9 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "log_by_type_to": ("primary key", end_of_stretch("pipe:hooks type:x", NOW, before=2**62)),
         "log_dead": ("idx_hook_outbox_dead", stretch("status:dead", NOW, before=2**62, floor=0)),
         "log_failing": (order, stretch("pipe:hooks status:failed", NOW, before=2**62, floor=0)),
-        "stuck": (order, attention.stuck_hooks(most=1000)),
+        "stuck": (order, attention.stuck_hooks(before=NOW, most=1000)),
+        "stuck_longest": ("idx_hook_strand_failing_since", attention.stuck_hooks(before=NOW, most=1000)),
+        "heads_after": ("idx_hook_strand_failing", seeking.hooks_heads(after="", most=1)),
         "dead": ("idx_hook_outbox_dead", attention.dead(most=100)),
     }
 

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 leases = load_queries("pillarbox.strands", strand="inbound_strand")
 
 attention = load_queries("pillarbox.operators", "attention.sql")
+seeking = load_queries("pillarbox.operators", "seeking.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SESSIONS = 1000
@@ -139,7 +140,9 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "log_by_origin_to": ("primary key", end_of_stretch("origin:x", NOW, before=2**62)),
         "log_of_session": (order, stretch("pipe:inbound session:s0001", NOW, before=fill.head + 1, floor=fill.head)),
         "log_failing": (order, stretch("pipe:inbound status:failed", NOW, before=2**62, floor=0)),
-        "stuck": (order, attention.stuck_inbound(most=1000)),
+        "stuck": (order, attention.stuck_inbound(before=NOW, most=1000)),
+        "stuck_longest": ("idx_inbound_strand_failing_since", attention.stuck_inbound(before=NOW, most=1000)),
+        "heads_after": ("idx_inbound_strand_failing", seeking.inbound_heads(after="", most=1)),
     }
 
 

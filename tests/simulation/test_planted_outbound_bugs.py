@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from pillarbox.engine import Retry
-from pillarbox.outbound import beginning, settling
+from pillarbox.outbound import beginning, pipe, settling
 from pillarbox.outbound import lane as lane_module
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import Candidate, Walk
 from pillarbox.outbound.lane import OutboundLane
-from pillarbox.outbound.pipe import Outbound
 from pillarbox.outbound.sender import Sender
 from pillarbox.storage import Row, Step
 from pillarbox.storage.queries import parse_queries
@@ -45,10 +44,10 @@ def opt_outs_are_looked_at_only_when_a_message_comes_in(patch: pytest.MonkeyPatc
 
 
 def an_opt_out_does_not_wait_for_sends_to_begin(patch: pytest.MonkeyPatch) -> None:
-    async def at_once(self: Outbound, tenant_id: str, hashed: str) -> None:
+    async def at_once(database: object, tenant_id: str, hashed: str) -> None:
         return
 
-    patch.setattr(Outbound, "_until_begun", at_once)
+    patch.setattr(pipe, "until_begun", at_once)
 
 
 def a_send_begins_however_late(patch: pytest.MonkeyPatch) -> None:

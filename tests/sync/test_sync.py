@@ -12,6 +12,7 @@ from pillarbox.errors import InvalidInput, KeyBusy, LeaseLost, NotFound, Pillarb
 from pillarbox.filters import parse_filter
 from pillarbox.hooks.model import HookEvent
 from pillarbox.inbound import InboundMessage
+from pillarbox.operators.model import LogItem
 from pillarbox.sync import Email, Pillarbox, Sms
 from scripts.reference import DOORS
 from tests.servers.daemon import SECONDS, SECRETS_KEY
@@ -239,7 +240,7 @@ def test_operators_look_and_act_without_awaiting(sqlite_box: Pillarbox) -> None:
     with sqlite_box.log.follow() as changes:
         sqlite_box.sessions.open(session_id="s1", target={"kind": "none"})
         sqlite_box.inbound.enqueue(session_id="s1", origin="terminal", content="new")
-        assert next(change for change in changes if change is not None).summary == "new"
+        assert next(change for change in changes if isinstance(change, LogItem)).summary == "new"
     assert [item.channel for item in sqlite_box.log.page(everything).items] == ["sms"]
     assert len(sqlite_box.log.messages("acme").items) == sqlite_box.log.count(everything).matching == 1
     assert sqlite_box.operations.preview("cancel", everything).matching == 1

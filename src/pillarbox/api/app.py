@@ -23,6 +23,7 @@ from pillarbox.api.problems import CLOSE, Problem, for_admins, internal, no_such
 from pillarbox.api.router import Router, segments_of
 from pillarbox.api.routes import ENDPOINTS
 from pillarbox.audit import acting_as
+from pillarbox.dashboard.faults import fault_page
 from pillarbox.dashboard.live import Watchers
 from pillarbox.dashboard.logins import Logins
 from pillarbox.dashboard.overview import Overview
@@ -78,17 +79,11 @@ class Api:
         route = [_UNKNOWN]
         try:
             answer = await self._answer(scope, receive, route)
-        except Problem as problem:
-            answer = problem.answer()
-        except PillarboxError as error:
-            answer = problem_of(error).answer()
-            if answer.status == 500:
-                _log_bug(error, route[0])
         except Gone:
             return
         except Exception as error:
-            _log_bug(error, route[0])
-            answer = internal().answer()
+            problem = _problem_of(error, route[0])
+            answer = await fault_page(self, scope, receive, problem) or problem.answer()
         self.box.metrics.count_request(method=scope["method"], route=route[0], status=answer.status)
         with_body = scope["method"] != "HEAD"
         if CLOSE in answer.headers:
@@ -113,9 +108,10 @@ class Api:
             if scope["method"] == "OPTIONS":
                 return Answer(204, None, headers=((b"allow", place.allow),))
             raise wrong_method(place.allow)
-        if endpoint.for_admins and caller is not None and caller.tenant is not None:
+        by_tenant = caller is not None and caller.tenant is not None
+        if endpoint.for_admins and by_tenant:
             raise for_admins()
-        call = Call(self, head, scope, receive, named)
+        call = Call(self, head, scope, receive, named, by_tenant=by_tenant)
         if endpoint.query is not None:
             call.query = read_query(scope.get("query_string", b""), endpoint.query)
         if endpoint.body is not None:
@@ -128,6 +124,16 @@ class Api:
 def create_app(box: Pillarbox, *, admin_key: str | None, bound_hosts: Sequence[str] = ()) -> Api:
     """The HTTP API over a box, for any ASGI server; `bound_hosts` are further names it is reached by."""
     return Api(box, admin_key=admin_key, bound_hosts=bound_hosts)
+
+
+def _problem_of(error: Exception, route: str) -> Problem:
+    """What a request ended with; what nobody foresaw is a bug, and logged as one."""
+    if isinstance(error, Problem):
+        return error
+    problem = problem_of(error) if isinstance(error, PillarboxError) else internal()
+    if problem.status == 500:
+        _log_bug(error, route)
+    return problem
 
 
 def _log_bug(error: Exception, route: str) -> None:

@@ -39,6 +39,8 @@ class Call:
     path: Mapping[str, str]
     body: Any = None
     query: Any = None
+    by_tenant: bool = False
+    """Whether it was made with a tenant's key."""
 
     @property
     def box(self) -> Pillarbox:

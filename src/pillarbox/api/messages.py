@@ -16,7 +16,7 @@ from pillarbox.api.paging import Cursor, Limit, page, text_after
 from pillarbox.api.problems import invalid, problem_of
 from pillarbox.errors import OptedOut
 from pillarbox.filters import parse_filter
-from pillarbox.outbound.model import Channel, Status
+from pillarbox.outbound.model import Channel, OutboundMessage, Status
 from pillarbox.outbound.reading import Filter
 
 Instant = Annotated[datetime, Meta(tz=True)]
@@ -75,15 +75,23 @@ async def list_messages(call: Call) -> Answer:
 
 
 async def get_message(call: Call) -> Answer:
-    return ok(await call.box.outbound.get(call.path["message_id"], tenant_id=call.path["tenant"]))
+    return _told(call, await call.box.outbound.get(call.path["message_id"], tenant_id=call.path["tenant"]))
 
 
 async def cancel_message(call: Call) -> Answer:
-    return ok(await call.box.outbound.cancel(call.path["message_id"], tenant_id=call.path["tenant"]))
+    return _told(call, await call.box.outbound.cancel(call.path["message_id"], tenant_id=call.path["tenant"]))
 
 
 async def retry_message(call: Call) -> Answer:
-    return ok(await call.box.outbound.retry(call.path["message_id"], tenant_id=call.path["tenant"]), 202)
+    return _told(call, await call.box.outbound.retry(call.path["message_id"], tenant_id=call.path["tenant"]), 202)
+
+
+def _told(call: Call, message: OutboundMessage, status: int = 200) -> Answer:
+    """A message with all that happened to it; what its provider said is the operator's to read."""
+    if call.by_tenant:
+        attempts = tuple(msgspec.structs.replace(each, request=None, response=None) for each in message.attempts)
+        message = msgspec.structs.replace(message, attempts=attempts)
+    return ok(message, status)
 
 
 async def _filtered(call: Call, tenant: str, query: MessageFilter) -> Answer:

@@ -16,6 +16,7 @@ from pillarbox.api.pages import html_answer, table
 from pillarbox.api.problems import ProblemDetails
 
 _REF = "#/components/schemas/{name}"
+_HTML = "text/html"
 _ALWAYS = (401, 404, 503)
 _WITH_BODY = (400, 408, 413, 422)
 
@@ -101,7 +102,9 @@ def _responses(endpoint: Endpoint, schemas: Mapping[Any, dict[str, Any]]) -> dic
         if kind is not None:
             responses[str(status)]["content"] = {endpoint.media_type: {"schema": schemas[kind]}}
     for status in problems_of(endpoint):
-        content = {"application/problem+json": {"schema": schemas[ProblemDetails]}}
+        content: dict[str, Any] = {"application/problem+json": {"schema": schemas[ProblemDetails]}}
+        if endpoint.media_type == _HTML:
+            content[_HTML] = {"schema": {"type": "string"}}
         responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": content})
     return responses
 

@@ -20,7 +20,20 @@ from pillarbox.outbound.model import Channel
 from pillarbox.outbound.providers.sandbox import Trouble
 from pillarbox.text import check_name
 
-SubjectKind = Literal["", "message", "inbound", "event", "session", "tenant", "opt-out", "key", "operation", "database"]
+SubjectKind = Literal[
+    "",
+    "message",
+    "inbound",
+    "event",
+    "session",
+    "tenant",
+    "opt-out",
+    "key",
+    "operation",
+    "database",
+    "sandbox",
+    "login",
+]
 
 
 class AuditQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

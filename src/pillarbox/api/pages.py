@@ -13,13 +13,16 @@ STYLE = """
 @media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa7b8;--line:#303a48;--paper:#12161c;--card:#1b212a;--red:#ff8a80}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-header,main{max-width:60rem;margin:0 auto;padding:1rem 1.25rem}
+header,main{max-width:84rem;margin:0 auto;padding:1rem 1.25rem}
 header{display:flex;gap:1rem;align-items:baseline;border-bottom:1px solid var(--line)}
 h1{font-size:1.25rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}
 a{color:inherit}.soft{color:var(--soft)}.bad{color:var(--red)}
 table{width:100%;border-collapse:collapse;background:var(--card);border:1px solid var(--line)}
-th,td{text-align:left;padding:.45rem .7rem;border-top:1px solid var(--line);vertical-align:top;overflow-wrap:anywhere}
+th,td{text-align:left;padding:.45rem .7rem;border-top:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}
 th{font-weight:600;color:var(--soft);border-top:0}
+.scroll{overflow-x:auto}th{white-space:nowrap}
+@media(max-width:46rem){thead{display:none}tr,td{display:block}td{border:0;padding:.1rem .7rem}
+tr{border-top:1px solid var(--line);padding:.5rem 0}}
 code{font:.9em ui-monospace,monospace}
 input,button{font:inherit;padding:.5rem .75rem;border:1px solid var(--line);border-radius:.4rem}
 """
@@ -57,4 +60,5 @@ def table(columns: list[str], rows: list[list[str]], *, empty: str) -> str:
         return f'<p class="soft">{escape(empty)}</p>'
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    made = f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="Table">{made}</div>'

@@ -20,6 +20,7 @@ from pillarbox.errors import (
 )
 from pillarbox.text import printable
 
+NO_SUCH_PATH = "There is nothing at this path for this key; /docs lists what there is."
 TYPE = "urn:pillarbox:problem:"
 MEDIA_TYPE = b"application/problem+json"
 RETRY_AFTER = (b"retry-after", b"1")
@@ -87,7 +88,7 @@ def unauthorized() -> Problem:
 
 
 def no_such_path() -> Problem:
-    return Problem(404, "not-found", "There is nothing at this path for this key; /docs lists what there is.")
+    return Problem(404, "not-found", NO_SUCH_PATH)
 
 
 def for_admins() -> Problem:

@@ -26,15 +26,15 @@ class Audit:
         self._database = database
         self._clock = database.clock
 
-    async def write(self, act: Act | Callable[[T], Act], work: Work[T]) -> T:
+    async def write(self, act: Act | Callable[[T], Act], work: Work[T], *, is_new: bool = False) -> T:
         """Carry out an action and note it in the same transaction; one that is refused is noted as that.
 
         What it was done to may be known only from the answer. Where nobody is acting, as when a program uses its own box,
-        nothing is noted.
+        nothing is noted. What brings new work `is_new`, and is refused while the disk is nearly full.
         """
-        who = actor()
+        who, write = actor(), self._database.write_new if is_new else self._database.write
         if who is None:
-            return await self._database.write(work)
+            return await write(work)
         now = self._clock.now()
 
         def noted() -> Step[T]:
@@ -43,7 +43,7 @@ class Audit:
             return answer
 
         try:
-            return await self._database.write(noted)
+            return await write(noted)
         except Refused as refusal:
             if isinstance(act, Act):
                 await self.note(act, refusal.reason)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import click
 
-from pillarbox.cli.failures import REFUSED, Failure
+from pillarbox.cli.confirming import confirm
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, show_table, when
 from pillarbox.cli.progress import progress
@@ -54,8 +54,8 @@ def restore(options: Options, file: str, yes: bool) -> None:
     plan = plan_restore(file, database)
     if not options.json:
         _show(plan)
-    if not yes and not click.confirm(f"Put {file} in the place of {database}?", err=True):
-        raise Failure("Nothing was changed.", REFUSED)
+    if not yes:
+        confirm(f"Put {file} in the place of {database}?")
     kept = put_in_place(plan)
     if options.json:
         return show_json(asdict(plan) | {"kept": kept})

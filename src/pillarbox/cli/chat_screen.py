@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit import PromptSession, print_formatted_text
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import InMemoryHistory
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pillarbox.cli.conversation import Conversation, Heard
 
 _LOOK_SECONDS = 0.25
+_PROMPT = "> "
 _FRAMES = ("   ", ".  ", ".. ", "...")
 _COMMANDS = {"/queue": "what waits for the agent", "/cancel": "give up what waits", "/help": "what can be said"}
 _MARKS = {"delivered": "✓", "failed": "…", "expired": "✗"}
@@ -49,10 +52,19 @@ async def converse(conversation: Conversation, session_id: str, actor_name: str 
         style=_STYLE,
     )
     with patch_stdout():
-        async with screen.following(prompt):
-            while (text := await _written(prompt)) is not None:
-                if text.strip():
-                    await screen.take(text, actor_name)
+        async with screen.following(prompt), screen.sending(prompt, actor_name) as said:
+            # One prompt for the whole chat: between two, the terminal would swallow keys.
+            prompt.default_buffer.accept_handler = partial(_accept, said)
+            with suppress(EOFError):
+                await prompt.prompt_async(_PROMPT)
+
+
+def _accept(said: asyncio.Queue[str], written: Buffer) -> bool:
+    """Take what was written, and leave an empty line to write the next on."""
+    if written.text.strip():
+        _show([("", f"{_PROMPT}{visible(written.text)}")])
+        said.put_nowait(written.text)
+    return False
 
 
 class Screen:
@@ -70,6 +82,33 @@ class Screen:
         self._frame = (self._frame + 1) % len(_FRAMES)
         dots = _FRAMES[self._frame] if self._conversation.working else "   "
         return FormattedText([("", f" {printable(self._session_id)} · {self._status}{dots}")])
+
+    @asynccontextmanager
+    async def sending(self, prompt: PromptSession[Any], actor_name: str | None) -> AsyncIterator[asyncio.Queue[str]]:
+        """Hand in what is put into the queue, in order, while more is being written; at the end, what is left of it."""
+        said: asyncio.Queue[str] = asyncio.Queue()
+        task = asyncio.create_task(self._send(said, prompt, actor_name))
+        try:
+            yield said
+            sent = asyncio.ensure_future(said.join())
+            await asyncio.wait([sent, task], return_when=asyncio.FIRST_COMPLETED)
+            sent.cancel()
+            if task.done():
+                task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _send(self, said: asyncio.Queue[str], prompt: PromptSession[Any], actor_name: str | None) -> None:
+        while True:
+            text = await said.get()
+            try:
+                await self.take(text, actor_name)
+            except Failure:
+                if prompt.app.future is not None and not prompt.app.future.done():
+                    prompt.app.exit(exception=EOFError())
+                raise
+            said.task_done()
 
     async def take(self, text: str, actor_name: str | None) -> None:
         """Obey a command, or hand in a message."""
@@ -103,6 +142,9 @@ class Screen:
                 self._status = await self._conversation.status()
             except PillarboxError as error:
                 self._status = visible(str(error))
+            except Exception as error:
+                # Whatever it was, the next look may go well; a screen that stands still would be worse.
+                self._status = f"cannot look now ({type(error).__name__})"
             prompt.app.invalidate()
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -130,18 +172,6 @@ def _show(pieces: list[tuple[str, str]]) -> None:
     print_formatted_text(FormattedText(pieces), style=_STYLE)
 
 
-async def _written(prompt: PromptSession[str]) -> str | None:
-    """The next text; None when the writer leaves. Ctrl-C empties the line, and on an empty line it leaves too."""
-    while True:
-        try:
-            return await prompt.prompt_async("> ")
-        except EOFError:
-            return None
-        except KeyboardInterrupt:
-            if not prompt.default_buffer.text:
-                return None
-
-
 async def _history(conversation: Conversation) -> InMemoryHistory:
     history = InMemoryHistory()
     for text in await conversation.earlier():
@@ -155,6 +185,15 @@ def _keys() -> KeyBindings:
     @keys.add("escape", "enter")
     def begin_a_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
+
+    @keys.add("c-c")
+    def give_up_the_line(event: KeyPressEvent) -> None:
+        """An empty line is left, and the chat with it; any other is kept in the history."""
+        if not event.current_buffer.text:
+            event.app.exit(exception=EOFError())
+            return
+        event.current_buffer.append_to_history()
+        event.current_buffer.reset()
 
     return keys
 

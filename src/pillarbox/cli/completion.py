@@ -8,6 +8,9 @@ from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json
 
 _VARIABLE = "_PILLARBOX_COMPLETE"
+# A start-up file that is all one's own has not loaded the completion system of zsh yet.
+_REGISTER = "    compdef "
+_LOAD = "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }\n"
 
 
 @click.command(cls=Command, short_help="Print the script for shell completion.")
@@ -24,6 +27,8 @@ def completion(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     script = ShellComplete.source(kind(context.find_root().command, {}, "pillarbox", _VARIABLE))
+    if shell == "zsh":
+        script = script.replace(_REGISTER, _LOAD + _REGISTER)
     options: Options = context.obj
     if options.json:
         return show_json({"script": script})

@@ -91,7 +91,12 @@ class Conversation:
         self.working = queue.processing > 0 or (agent is not None and agent.turn == "working")
         if session.lifecycle_status == "closed":
             return "closed"
+        if queue.pending and not queue.processing and not await self._somebody_delivers():
+            return f"{queue.pending + queue.failed} waiting; nobody delivers now, start pillarbox serve"
         return _in_words(queue, agent)
+
+    async def _somebody_delivers(self) -> bool:
+        return any(node.state == "alive" and node.concurrency > 0 for node in await self._box.nodes.list())
 
     async def turn_is_over(self, since: datetime) -> bool:
         """Whether the agent says that it ended a turn after this moment."""

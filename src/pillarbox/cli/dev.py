@@ -6,19 +6,16 @@ import asyncio
 import os
 import secrets
 import shlex
-import shutil
 import socket
-import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 from pillarbox.cli.demo import ECHO, add_demo_data, echo_session, is_empty, sandbox_tenant
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import show_json
+from pillarbox.cli.program import program, shown_url
 from pillarbox.cli.running import keep_running, run_process
 from pillarbox.cli.serve import configured_admin_key
 from pillarbox.errors import Unavailable
@@ -114,34 +111,11 @@ def _announce(address: str, admin_key: str, commands: list[str], options: Option
 def _commands(url: str, *, session_id: str, tenant_id: str) -> list[str]:
     """Commands that work as they stand, in the folder that this was started in."""
     lines = (
-        ["send", "email", "--tenant", tenant_id, "--to", "you@example.com", "--text", "Hello by email"],
+        ["send", "email", "--tenant", tenant_id, "--to", "you@example.com", "--subject", "Hello", "--text", "By email"],
         ["inbound", "post", session_id, "Hello again"],
         ["status"],
     )
-    return [f"{_program()} --database {_shown_url(url)} {shlex.join(line)}" for line in lines]
-
-
-def _program() -> str:
-    """How to call this very program from the folder it was started in."""
-    started = Path(sys.argv[0])
-    if started.name != "pillarbox":
-        return f"{shlex.quote(sys.executable)} -m pillarbox"
-    found = shutil.which("pillarbox")
-    if found is not None and Path(found).resolve() == started.resolve():
-        return "pillarbox"
-    return shlex.quote(os.path.relpath(started) if started.is_relative_to(Path.cwd()) else str(started))
-
-
-def _shown_url(url: str) -> str:
-    """The database's address, good from any folder; a password stays in the variable it should be in."""
-    from pillarbox.box import sqlite_path
-
-    file = sqlite_path(url)
-    if file is not None:
-        path = Path(file)
-        inside = path.absolute().is_relative_to(Path.cwd())
-        return shlex.quote(f"sqlite:///{os.path.relpath(path) if inside else path.absolute()}")
-    return '"$PILLARBOX_DATABASE"' if urlsplit(url).password else shlex.quote(url)
+    return [f"{program()} --database {shown_url(url)} {shlex.join(line)}" for line in lines]
 
 
 def _first_free() -> socket.socket:

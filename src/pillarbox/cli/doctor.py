@@ -16,6 +16,7 @@ import click
 from pillarbox import __version__
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, show_table
+from pillarbox.cli.program import with_database
 from pillarbox.errors import PillarboxError, SecretUnavailable, SettingsError
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def doctor(context: click.Context) -> None:
     if options.json:
         show_json({"ok": ok, "checks": checks})
     else:
-        rows = [(check.name, _verdict(check), check.detail.removeprefix("warning: ")) for check in checks]
+        rows = [
+            (check.name, _verdict(check), with_database(check.detail.removeprefix("warning: "), options.database))
+            for check in checks
+        ]
         show_table(["check", "", "detail"], rows, empty="")
     context.exit(0 if ok else 1)
 
@@ -58,7 +62,20 @@ async def _check(options: Options) -> list[Finding]:
     except SettingsError as error:
         settings, found = Settings(), Finding("settings", False, str(error))
     version = Finding("pillarbox", True, f"{__version__} on Python {platform.python_version()}")
-    return [version, found, *await _check_database(options, settings), await asyncio.to_thread(_check_tmux)]
+    return [
+        version,
+        found,
+        *_check_extras(settings),
+        *await _check_database(options, settings),
+        await asyncio.to_thread(_check_tmux),
+    ]
+
+
+def _check_extras(settings: Settings) -> list[Finding]:
+    from pillarbox.box import Finding
+    from pillarbox.settings.extras import missing_extras
+
+    return [Finding("extras", False, sentence) for sentence in missing_extras(settings)]
 
 
 async def _check_database(options: Options, settings: Settings) -> list[Finding]:

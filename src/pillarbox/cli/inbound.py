@@ -39,6 +39,8 @@ def inbound() -> None:
 def post(options: Options, /, text: str, payload: str | None, **fields: str | None) -> None:
     """Hand in a message and print its id; it is on disk when this returns. With - for TEXT it is read from stdin."""
     content = _standard_input() if text == "-" else text
+    if not content.strip() and fields["message_type"] in (None, "text"):
+        raise InvalidInput("text", "is empty; say something, or give - to read it from stdin.")
     given = {**fields, "content": content, "payload": read_json("payload", payload)}
     enqueued = ask(options, "POST", _INBOUND, fields=given)
     if options.json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pillarbox.cli.asking import ask, operator
-from pillarbox.cli.failures import REFUSED, Failure
+from pillarbox.cli.confirming import confirm
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import brief, show_json, show_more, show_table, until, when
 from pillarbox.cli.progress import progress
@@ -52,8 +52,8 @@ def act(options: Options, action: str, wanted: str, dry_run: bool, yes: bool) ->
     shown = f"{'' if count['exact'] else 'more than '}{count['matching']}"
     if dry_run:
         return show_json(count) if options.json else click.echo(shown)
-    if not yes and not click.confirm(f"{action.capitalize()} {shown} messages and events?", err=True):
-        raise Failure("Nothing was changed.", REFUSED)
+    if not yes:
+        confirm(f"{action.capitalize()} {shown} messages and events?")
     ended = asyncio.run(_act(options, action, wanted))
     if options.json:
         return show_json(ended)

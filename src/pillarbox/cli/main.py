@@ -29,6 +29,7 @@ from pillarbox.cli.messages import messages
 from pillarbox.cli.opt_outs import forget, opt_outs
 from pillarbox.cli.options import Group
 from pillarbox.cli.oversight import attention, audit, nodes
+from pillarbox.cli.program import runnable
 from pillarbox.cli.send import send
 from pillarbox.cli.serve import serve, worker
 from pillarbox.cli.sessions import sessions
@@ -90,7 +91,7 @@ class Root(Group):
 
 
 def _say(sentence: str, code: int) -> int:
-    click.echo(printable(sentence, _LONGEST), err=True)
+    click.echo(printable(runnable(sentence), _LONGEST), err=True)
     return code
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pillarbox.cli.program import runnable
+
 if TYPE_CHECKING:
     from pillarbox.box import Pillarbox
     from pillarbox.settings import Settings
@@ -47,9 +49,8 @@ class Options:
         if self.url is not None and sqlite_path(self.url) == ":memory:":
             raise InvalidInput("database", "a database in memory is gone when the command ends; name a file.")
         if self.url is None and _is_likely_elsewhere():
-            click.echo(
-                f"Using {_OWN}, which is new; what `pillarbox dev` keeps is in --database sqlite:///{_DEV}.", err=True
-            )
+            said = f"Using {_OWN}, which is new; what `pillarbox dev` keeps is in --database sqlite:///{_DEV}."
+            click.echo(runnable(said), err=True)
         return Pillarbox.open(self.url, settings=settings or self.settings(), node=node, migrate=migrate)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pillarbox.cli.program import runnable
 from pillarbox.cli.tables import draw, draw_folding
 from pillarbox.errors import InvalidInput
 from pillarbox.text import printable
@@ -48,7 +49,7 @@ def show_table(
         for line in (columns, *texts):
             click.echo("\t".join(line))
     elif not texts:
-        click.echo(empty)
+        click.echo(runnable(empty))
     elif loose:
         draw(columns, texts, loose=loose, spare=spare)
     else:

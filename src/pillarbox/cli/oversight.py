@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import brief, show_json, show_more, show_table, span, when
+from pillarbox.cli.program import with_database
 
 
 @click.command(cls=Command, short_help="Show what needs you now.")
@@ -17,11 +22,20 @@ def attention(options: Options) -> None:
     if options.json:
         return show_json(found)
     rows = [
-        (item["kind"], item["id"], span(item["age_seconds"]), item["count"], brief(item["reason"]), item["action"])
+        (item["kind"], item["id"], span(item["age_seconds"]), _number(item), brief(item["reason"]), item["action"])
         for item in found["items"]
     ]
     columns = ["what", "id", "for", "messages", "reason", "do"]
     show_table(columns, rows, empty="Nothing needs you.", loose=("reason", "do"), spare=("messages", "do", "reason"))
+    shown = Counter(item["kind"] for item in found["items"])
+    for kind, count in found["counts"].items():
+        if count["matching"] > shown[kind]:
+            least = "" if count["exact"] else "at least "
+            click.echo(f"{kind}: the {shown[kind]} oldest of {least}{count['matching']} are shown.", err=True)
+
+
+def _number(item: Mapping[str, Any]) -> str:
+    return f"{item['count']}{'' if item['exact'] else '+'}"
 
 
 @click.command(cls=Command, short_help="List the processes on this database.")
@@ -41,7 +55,13 @@ def nodes(options: Options) -> None:
     ]
     columns = ["node", "process", "role", "state", "in flight", "places", "version", "started", "seen"]
     empty = "Nobody works on this database; `pillarbox serve` or `pillarbox worker` does."
-    show_table(columns, rows, empty=empty, loose=("node",), spare=("version", "started", "places", "role"))
+    show_table(
+        columns,
+        rows,
+        empty=with_database(empty, options.database),
+        loose=("node",),
+        spare=("version", "started", "places", "role"),
+    )
 
 
 @click.command(cls=Command)

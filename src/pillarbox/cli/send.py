@@ -15,7 +15,9 @@ from pillarbox.cli.output import read_json, show_json
 from pillarbox.cli.texts import file_bytes, text_or_stdin
 from pillarbox.errors import InvalidInput
 
-CHANNELS = click.Choice(["email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "inapp"])
+CHANNELS = click.Choice(
+    ["email", "sms", "push", "webhook", "voice", "whatsapp", "telegram", "discord", "slack", "inapp"]
+)
 _METHODS = click.Choice(["POST", "PUT", "PATCH", "GET", "DELETE"], case_sensitive=False)
 _CATEGORIES = click.Choice(["transactional", "marketing"])
 _FILE = click.Path(dir_okay=False, path_type=Path)

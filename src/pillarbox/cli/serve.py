@@ -31,7 +31,11 @@ def serve(
     options: Options, host: str | None, port: int | None, node: str | None, no_workers: bool, no_migrate: bool
 ) -> None:
     """Run the HTTP API and the workers until SIGTERM or Ctrl-C."""
+    from pillarbox.settings.extras import require_extras
+
     settings = options.settings()
+    if not no_workers:
+        require_extras(settings)
     door = host or settings.http.host, settings.http.port if port is None else port
 
     async def work(stop: asyncio.Event) -> None:
@@ -49,7 +53,10 @@ def serve(
 @click.pass_obj
 def worker(options: Options, node: str | None, no_migrate: bool) -> None:
     """Run the workers alone, without HTTP, until SIGTERM or Ctrl-C."""
+    from pillarbox.settings.extras import require_extras
+
     settings = options.settings()
+    require_extras(settings)
 
     async def work(stop: asyncio.Event) -> None:
         async with options.open(settings, node=node, migrate=not no_migrate) as box:

@@ -13,7 +13,7 @@ from pillarbox.cli.output import brief, show_json, span
 from pillarbox.text import printable
 
 if TYPE_CHECKING:
-    from pillarbox.operators.model import LogItem
+    from pillarbox.operators.model import Left, LogItem
 
 _COLOURS = {
     **dict.fromkeys(("sent", "delivered"), "green"),
@@ -31,7 +31,7 @@ _COLOURS = {
 @click.option("--count", type=Whole(1, 1_000_000), help="End after so many lines.")
 @click.pass_obj
 def tail(options: Options, wanted: str, last: int, count: int | None) -> None:
-    """Follow messages and events of all pipes: what comes in, and each change of state; Ctrl-C ends it.
+    """Follow messages and events of all pipes: what comes in, each change of state, what no longer matches; Ctrl-C ends it.
 
     With --json every line is one JSON value.
     """
@@ -40,6 +40,7 @@ def tail(options: Options, wanted: str, last: int, count: int | None) -> None:
 
 async def _tail(options: Options, wanted: str, last: int, count: int | None) -> None:
     from pillarbox.filters import parse_filter
+    from pillarbox.operators.model import Left
 
     chosen, lines = parse_filter(wanted), _Lines(options, count)
     async with options.open() as box, box.log.follow(chosen) as changes:
@@ -49,10 +50,12 @@ async def _tail(options: Options, wanted: str, last: int, count: int | None) -> 
             if lines.full:
                 return
         async for change in changes:
-            if change is not None:
+            if isinstance(change, Left):
+                lines.show_left(change)
+            elif change is not None:
                 lines.show(change, None)
-                if lines.full:
-                    return
+            if lines.full:
+                return
 
 
 class _Lines:
@@ -77,6 +80,16 @@ class _Lines:
             show_json(item)
         else:
             click.echo(_line(item, at or datetime.now().astimezone()))
+
+    def show_left(self, left: Left) -> None:
+        """Tell that something which was printed no longer matches."""
+        if self._last.pop((left.pipe, left.id), None) is None:
+            return
+        self._printed += 1
+        if self._json:
+            return show_json(left)
+        gone = click.style(f"{'left':<10}", fg="bright_black")
+        click.echo(f"{datetime.now():%H:%M:%S}  {left.pipe:<8}  {left.id:<8}  {gone}  no longer matches")
 
 
 def _line(item: LogItem, at: datetime) -> str:

@@ -15,6 +15,7 @@ import click
 from pillarbox.cli.gauges import Gauge, Gauges, Pace
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, span
+from pillarbox.cli.program import runnable
 from pillarbox.errors import Unavailable
 from pillarbox.text import printable
 
@@ -132,7 +133,7 @@ def _table(*columns: str) -> Table:
 
 
 def _pipes(gauges: Gauges) -> Table:
-    table = _table("pipe", "waiting", "in flight", "retrying", "oldest", "done/s", "failed/s", "took")
+    table = _table("pipe", "pending", "processing", "to retry", "oldest", "done/s", "failed/s", "took")
     for name, pipe in gauges.pipes.items():
         if "pending" not in pipe:
             continue
@@ -159,7 +160,7 @@ def _nodes(nodes: list[Node]) -> RenderableType:
     from rich.text import Text
 
     if not nodes:
-        return Text("Nobody works on this database; `pillarbox serve` or `pillarbox worker` does.")
+        return Text(runnable("Nobody works on this database; `pillarbox serve` or `pillarbox worker` does."))
     table = _table("node", "process", "role", "state", "in flight", "places", "seen", "version")
     now = datetime.now(UTC)
     for node in nodes:

@@ -10,6 +10,7 @@ import click
 from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, show_table, span
+from pillarbox.cli.program import with_database
 from pillarbox.cli.progress import progress
 
 
@@ -29,12 +30,16 @@ def migrate(options: Options) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def status(options: Options) -> None:
-    """Show what waits, pipe by pipe."""
+    """Show what waits, pipe by pipe, and say so if nobody is there to deliver it."""
     pipes: dict[str, dict[str, Any]] = ask(options, "GET", "/v1/status")
     if options.json:
         return show_json(pipes)
     rows = [_row(name, dict(pipe)) for name, pipe in pipes.items()]
-    show_table(["pipe", "pending", "in flight", "retrying", "oldest", "also"], rows, empty="")
+    show_table(["pipe", "pending", "processing", "to retry", "oldest", "also"], rows, empty="")
+    nodes = ask(options, "GET", "/v1/nodes")["items"]
+    if not any(node["state"] == "alive" and node["concurrency"] for node in nodes):
+        said = "Nobody delivers: no process is at work on this database. Start `pillarbox serve` or `pillarbox worker`."
+        click.echo(with_database(said, options.database), err=True)
 
 
 @click.command(cls=Command, short_help="Delete what has been kept long enough.")

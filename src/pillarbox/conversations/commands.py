@@ -10,7 +10,7 @@ from typing import Literal
 from pillarbox.conversations import lines
 from pillarbox.conversations.lines import queries
 from pillarbox.errors import NotFound
-from pillarbox.inbound import Inbound, InboundMessage
+from pillarbox.inbound import Inbound, InboundMessage, strands
 from pillarbox.inbound.adapter import Received
 from pillarbox.inbound.reading import page, queue
 from pillarbox.inbound.targets.tmux_text import clean
@@ -57,7 +57,7 @@ class Commands:
 
     def _obey(self, command: Command, received: Received, session_id: str) -> Step[Sequence[InboundMessage] | None]:
         chat = (received.origin, received.channel_id)
-        known = {(origin, channel_id) for origin, channel_id in (yield queries.chats(session_id=session_id))}
+        known = {(row[0], row[1]) for row in (yield queries.chats(session_id=session_id))}
         if chat not in known:
             return None
         source_id = received.source_message_id
@@ -77,6 +77,8 @@ class Commands:
                 waiting = yield from _waiting(session_id, _MOST_SHOWN + 1)
                 return shown(waiting, chat), []
             case "cancel":
+                # Under the lock nothing of it is delivered before it is given up.
+                yield from strands.lock({session_id})
                 waiting = yield from _waiting(session_id, _MOST_CANCELED)
                 mine = [m for m in waiting if _is_by(m, chat, actor_id) and m.status != "processing"]
                 canceled = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -23,15 +24,27 @@ class Desk(NamedTuple):
     token: str
 
 
-def show(desk: Desk, channel_id: str, text: str, draft: str | None) -> Request:
-    """Show a text in a chat, in place of the draft that stands there, if one does."""
+Fate = Literal["done", "gone", "refused", "again"]
+"""What became of a wish about a draft: it was granted, the draft is not there, never, or perhaps another time."""
+
+_SLACK_PASSES = ("internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org")
+_SLACK_GONE = ("message_not_found", "channel_not_found")
+_DISCORD_GONE = (10003, 10008)
+
+
+def show(desk: Desk, channel_id: str, text: str, draft: str | None, route: Mapping[str, Any] | None = None) -> Request:
+    """Show a text in a chat: in place of the draft that stands there, else where `route` leads, a topic or a thread."""
     match desk.origin:
         case "telegram" if draft is None:
-            return _post(desk, "sendMessage", {"chat_id": channel_id, "text": text, "disable_notification": True})
+            said = {"chat_id": channel_id, "text": text, "disable_notification": True}
+            topic = (route or {}).get("thread_id")
+            return _post(desk, "sendMessage", said | ({"message_thread_id": topic} if type(topic) is int else {}))
         case "telegram":
             return _post(desk, "editMessageText", {"chat_id": channel_id, "message_id": int(draft or 0), "text": text})
         case "slack" if draft is None:
-            return _post(desk, "chat.postMessage", {"channel": channel_id, "text": _escaped(text)})
+            thread = (route or {}).get("thread_ts")
+            said = {"channel": channel_id, "text": _escaped(text)}
+            return _post(desk, "chat.postMessage", said | ({"thread_ts": thread} if isinstance(thread, str) else {}))
         case "slack":
             return _post(desk, "chat.update", {"channel": channel_id, "ts": draft, "text": _escaped(text)})
         case _:
@@ -50,6 +63,21 @@ def remove(desk: Desk, channel_id: str, draft: str) -> Request:
             return _post(desk, "chat.delete", {"channel": channel_id, "ts": draft})
         case _:
             return _discord(desk, "DELETE", channel_id, draft, None)
+
+
+def fate(origin: str, response: Response) -> Fate:
+    """What became of a change or a removal that a platform has answered."""
+    answer = read_object(response.body)
+    refused = response.status >= 400 or answer.get("ok") is False
+    if not refused:
+        return "done" if 200 <= response.status < 300 else "again"
+    word, code = str(answer.get("error")), answer.get("code")
+    if response.status == 429 or response.status >= 500 or (origin == "slack" and word in _SLACK_PASSES):
+        return "again"
+    if origin == "telegram" and "not found" in str(answer.get("description")).lower() and response.status == 400:
+        return "gone"
+    gone = (origin == "slack" and word in _SLACK_GONE) or (origin == "discord" and code in _DISCORD_GONE)
+    return "gone" if gone else "refused"
 
 
 def draft_in(origin: str, response: Response) -> str | None:

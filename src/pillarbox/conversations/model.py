@@ -25,6 +25,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None
     channel_id: str | None
     said_at: datetime
+    turn: int = 0
 
     def is_for(self, chat: Chat) -> bool:
         """Whether a chat is told this: people know what they said themselves, and an answer is for who asked."""
@@ -34,7 +35,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat of a session, the line and the place in it that it is told next, and the message that is on its way."""
+    """A chat of a session, the line and the place in it that it is told next, and the message that is on its way.
+
+    `first_of_turn` is the first message that told of what was said in the turn.
+    """
 
     session_id: str
     origin: str
@@ -42,11 +46,16 @@ class Chat:
     seq: int
     position: int
     message_id: str | None
+    turn: int = 0
+    first_of_turn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a session's output is read, and how far it was."""
+    """Where a session's output is read, and how far it was.
+
+    `left` is how far the transcript before this one was read, and `looks_back` whether it may still be written to.
+    """
 
     session_id: str
     path: str | None
@@ -55,6 +64,15 @@ class Source:
     read: Cursor
     summary: str | None = None
     summary_at: datetime | None = None
+    left: Cursor | None = None
+    looks_back: bool = False
+    over_since: datetime | None = None
+
+    @property
+    def before(self) -> Cursor | None:
+        """The transcript that is read beside the present one: the last before it, or the one that the agent returns to."""
+        is_back = self.left is not None and self.left.source == self.path
+        return self.left if self.looks_back or is_back else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,7 @@ class Cursor:
 
 
 def line_from(row: Row) -> Line:
-    session_id, seq, kind, content, origin, channel_id, said_at = row
+    session_id, seq, kind, content, origin, channel_id, said_at, turn = row
     return Line(
         session_id=session_id,
         seq=seq,
@@ -77,4 +95,5 @@ def line_from(row: Row) -> Line:
         origin=origin,
         channel_id=channel_id,
         said_at=instant(said_at),
+        turn=turn,
     )

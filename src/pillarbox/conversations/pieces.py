@@ -36,6 +36,19 @@ def compose(lines: Sequence[Line], chat: Chat, *, limit: int) -> tuple[str, int,
     return text, seq, position
 
 
+def of_one_turn(lines: Sequence[Line], chat: Chat) -> tuple[list[Line], int | None]:
+    """The lines up to the first that belongs with another turn, or is of another kind, and the turn, if an agent speaks."""
+    told: tuple[Kind, int] | None = None
+    taken: list[Line] = []
+    for line in lines:
+        if line.is_for(chat) and line.content.strip():
+            told = told or (line.kind, line.turn)
+            if told != (line.kind, line.turn):
+                break
+        taken.append(line)
+    return taken, told[1] if told and told[0] == "agent" else None
+
+
 def length(text: str) -> int:
     """How long a text is to those platforms: in UTF-16 units, of which an emoji has two."""
     return len(text) + sum(character > "\uffff" for character in text)

@@ -18,6 +18,7 @@ from pillarbox.conversations.tail import grown, read_over
 from pillarbox.conversations.transcript import Said
 from pillarbox.engine import Bell, Chore
 from pillarbox.errors import Unavailable
+from pillarbox.inbound.adapter import Received
 from pillarbox.outbound.pipe import Outbound
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import Database, Row, Step
@@ -74,6 +75,20 @@ class Conversations:
         await self._database.write(partial(lines.answer, session_id, origin, channel_id, text, now))
         self.bell.ring()
 
+    async def join(self, received: Received, session_id: str) -> None:
+        """Let a chat that has written to the default session belong to it, so that it is answered as any other."""
+        chat = (received.origin, received.channel_id)
+        if received.origin not in self._policy.origins or session_id != self._policy.default_session:
+            return
+        if await self._database.read(partial(lines.has_chat, session_id, *chat)):
+            return
+        if not await self._database.write(partial(lines.join, session_id, *chat)):
+            _log.warning(
+                "a chat is not answered: its session has as many chats as one can have",
+                session_id=session_id,
+                origin=received.origin,
+            )
+
     async def run(self) -> None:
         """Look and tell until `stop`, or until this is cancelled."""
         self._stopped = False
@@ -101,8 +116,15 @@ class Conversations:
         for session_id in await self._database.read(_unheard):
             work = partial(lines.hear, session_id, self._clock.now())
             done += await self._alone(session_id, self._database.write(work))
-        for source in await asyncio.to_thread(grown, await self._sources()):
-            done += await self._alone(source.session_id, self._read_on(source))
+        sources = await self._sources()
+        spoke = set()
+        for source in await asyncio.to_thread(grown, sources):
+            read = await self._alone(source.session_id, self._read_on(source))
+            done += read
+            spoke |= {source.session_id} if read else set()
+        for source in sources:
+            if source.over_since is not None and source.session_id not in spoke:
+                await self._alone(source.session_id, self._end(source, source.over_since))
         done += await self._watch_panes()
         for chat in await self._database.read(partial(telling.due_chats, _MOST_CHATS)):
             done += await self._alone(chat[0], self._tell(*chat))
@@ -142,8 +164,8 @@ class Conversations:
             yield from lines.agree_on_chats(session, self._policy.origins, watches_pane=_watches_pane(session))
 
     def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
-        """What was said before a close is still told."""
-        yield from ()
+        """What was said before a close is still read and told."""
+        yield from lines.close(session_id, self._policy.default_session)
         return 0
 
     def after_close(self, session_id: str, ended: int) -> None:
@@ -161,8 +183,17 @@ class Conversations:
         moment = self._clock.monotonic()
         if moment - self._listed >= _LIST_EVERY:
             self._listed = moment
-            self._followed = await self._database.read(partial(lines.followed, self._served_by, _MOST_FOLLOWED))
+            left_since = self._clock.now() - self._policy.linger
+            work = partial(lines.followed, self._served_by, _MOST_FOLLOWED, left_since=left_since)
+            self._followed = await self._database.read(work)
         return list(self._followed)
+
+    async def _end(self, source: Source, closed_at: datetime) -> int:
+        """A session that was closed is left once its agent has had time for its last words, and they were read."""
+        if closed_at + self._policy.linger <= self._clock.now():
+            self.look_again()
+            await self._database.write(partial(lines.end, source.session_id))
+        return 0
 
     async def _read_on(self, source: Source) -> int:
         if source.read.source == PANE:
@@ -170,13 +201,12 @@ class Conversations:
         if source.path is None:
             return await self._take_summary(source)
         since = self._clock.shown(source.created_at).astimezone(UTC).isoformat(timespec="microseconds")
-        reading = await asyncio.to_thread(read_over, source.path, source.read, since=since)
+        reading = await asyncio.to_thread(read_over, source.path, source.read, since=since, left=source.before)
         if reading is None:
             return 0
         self.look_again()
-        return await self._database.write(
-            partial(lines.record, source, reading.said, reading.cursor, self._clock.now())
-        )
+        work = partial(lines.record, source, reading.said, reading.cursor, self._clock.now(), reading.left)
+        return await self._database.write(work)
 
     async def _take_summary(self, source: Source) -> int:
         """Of an agent that writes no transcript, the last words of each turn, as its hook tells them."""
@@ -204,9 +234,16 @@ class Conversations:
         return await self._database.write(partial(lines.record, source, said, seen.cursor, self._clock.now()))
 
     async def _tell(self, session_id: str, origin: str, channel_id: str) -> int:
-        number = self._policy.phone_number_id
         work = partial(
-            telling.tell, self._outbound, session_id, origin, channel_id, now=self._clock.now(), number=number
+            telling.tell,
+            self._outbound,
+            session_id,
+            origin,
+            channel_id,
+            now=self._clock.now(),
+            number=self._policy.phone_number_id,
+            threaded=self._policy.threaded,
+            default_session=self._policy.default_session,
         )
         message_id = await self._database.write(work)
         if message_id is None:

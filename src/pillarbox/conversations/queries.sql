@@ -6,7 +6,8 @@ ON CONFLICT (session_id) DO NOTHING
 
 -- name: lock
 -- Whoever adds lines or chats to a conversation holds its row.
-SELECT next_seq, heard_seq, shared, source, head, position, told_until FROM conversation
+SELECT next_seq, heard_seq, shared, source, head, position, told_until, left_source, left_head, left_position, left_at
+FROM conversation
 WHERE session_id = :session_id :lock(conversation)
 
 -- name: share
@@ -21,14 +22,22 @@ UPDATE conversation SET source = :source, head = NULL, position = 0
 WHERE session_id = :session_id AND COALESCE(source, '') <> COALESCE(:source, '')
 
 -- name: add_chats
--- A chat is told what is said from now on.
-INSERT INTO conversation_chat (session_id, origin, channel_id, seq)
-SELECT rows.session_id, rows.origin, rows.channel_id, rows.seq
+-- A chat is told what is said from now on. One that has joined is not among the session's channels, but has written to it as
+-- the default session.
+INSERT INTO conversation_chat (session_id, origin, channel_id, seq, joined)
+SELECT rows.session_id, rows.origin, rows.channel_id, rows.seq, :joined
 FROM :rows(session_id text, origin text, channel_id text, seq bigint) WHERE true
 ON CONFLICT (session_id, origin, channel_id) DO NOTHING
 
+-- name: own_chat
+-- A chat that had joined is among the session's channels now.
+UPDATE conversation_chat SET joined = 0 WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+
 -- name: chats
-SELECT origin, channel_id FROM conversation_chat WHERE session_id = :session_id
+SELECT origin, channel_id, joined FROM conversation_chat WHERE session_id = :session_id
+
+-- name: is_open
+SELECT session_id FROM sessions WHERE session_id = :session_id AND lifecycle_status <> 'closed'
 
 -- name: remove_chat
 DELETE FROM conversation_chat WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
@@ -36,34 +45,74 @@ DELETE FROM conversation_chat WHERE session_id = :session_id AND origin = :origi
 -- name: followed
 -- The agents of this node whose words are in a file or in their last summary, the busiest first; walks idx_sessions_open.
 SELECT s.session_id, a.transcript_path, a.turn, s.created_at, c.source, c.head, c.position, c.told_until,
-    a.last_summary, a.last_turn_completed_at
+    a.last_summary, a.last_turn_completed_at, c.left_source, c.left_head, c.left_position, c.left_at, s.closed_at
 FROM sessions s JOIN agent_state a ON a.session_id = s.session_id
 JOIN inbound_strand i ON i.session_id = s.session_id
 LEFT JOIN conversation c ON c.session_id = s.session_id
 WHERE s.lifecycle_status <> 'closed' AND (i.served_by NOT LIKE 'node:%' OR i.served_by = :served_by)
 ORDER BY a.last_activity DESC LIMIT :limit
 
+-- name: ending
+-- Those whose sessions were closed, whose last words may not have been read; on idx_conversation_ending. After a long time
+-- they are any node's: their own will not come back.
+SELECT s.session_id, a.transcript_path, a.turn, s.created_at, c.source, c.head, c.position, c.told_until,
+    a.last_summary, a.last_turn_completed_at, c.left_source, c.left_head, c.left_position, c.left_at, s.closed_at
+FROM conversation c JOIN sessions s ON s.session_id = c.session_id
+LEFT JOIN agent_state a ON a.session_id = c.session_id
+JOIN inbound_strand i ON i.session_id = c.session_id
+WHERE c.ending = 1 AND (i.served_by NOT LIKE 'node:%' OR i.served_by = :served_by OR s.closed_at < :closed_before)
+ORDER BY c.session_id LIMIT :limit
+
+-- name: begin_ending
+-- A close leaves the last words of an agent to be read, also of one that had said nothing before.
+INSERT INTO conversation (session_id, ending)
+SELECT session_id, 1 FROM agent_state WHERE session_id = :session_id
+ON CONFLICT (session_id) DO UPDATE SET ending = 1
+
+-- name: begin_ending_of_pane
+UPDATE conversation SET ending = 1 WHERE session_id = :session_id AND source = 'pane'
+
+-- name: leave_moved_chats
+-- What a chat is told after the close of its session was said to it; one that belongs elsewhere by then was not spoken to.
+DELETE FROM conversation_chat WHERE session_id = :session_id AND COALESCE((
+    SELECT s.session_id FROM session_channels s
+    WHERE s.origin = conversation_chat.origin AND s.channel_id = conversation_chat.channel_id),
+    CASE WHEN joined = 1 THEN :default_session END, '') <> :session_id
+
+-- name: end
+UPDATE conversation SET ending = 0 WHERE session_id = :session_id
+
 -- name: watched_panes
 -- On idx_conversation_pane.
 SELECT s.session_id, s.target, s.created_at, c.source, c.head, c.position, c.told_until
 FROM conversation c JOIN sessions s ON s.session_id = c.session_id
 JOIN inbound_strand i ON i.session_id = s.session_id
-WHERE c.source = 'pane' AND s.lifecycle_status <> 'closed' AND i.served_by = :served_by
+WHERE c.source = 'pane' AND (s.lifecycle_status <> 'closed' OR c.ending = 1) AND i.served_by = :served_by
 ORDER BY c.session_id LIMIT :limit
 
 -- name: unheard
--- Shared conversations with messages that the other chats may not know of; on idx_conversation_shared.
+-- Shared conversations with messages that the other chats are to know of; on idx_conversation_shared. While the next one
+-- waits for its delivery there is nothing to be done.
 SELECT c.session_id FROM conversation c JOIN inbound_strand s ON s.session_id = c.session_id
-WHERE c.shared = 1 AND c.heard_seq < s.next_seq - 1 ORDER BY c.session_id LIMIT :limit
+WHERE c.shared = 1 AND c.heard_seq < s.next_seq - 1 AND (
+    SELECT q.status FROM inbound_queue q WHERE q.session_id = c.session_id AND q.seq > c.heard_seq
+    ORDER BY q.session_id, q.seq LIMIT 1) IN ('delivered', 'expired')
+ORDER BY c.session_id LIMIT :limit
 
 -- name: said_by_people
--- In order, from the first that was not heard; one that has not ended holds back those behind it.
-SELECT seq, status, origin, source_channel_id, actor_name, message_type, content, payload_json FROM inbound_queue
+-- In order, from the first that was not heard. One that was never claimed, whose token is 0, has reached nobody.
+SELECT seq, status, origin, source_channel_id, actor_name, message_type, content, payload_json, token FROM inbound_queue
 WHERE session_id = :session_id AND seq > :heard_seq ORDER BY session_id, seq LIMIT :limit
 
+-- name: turn
+-- By which of its messages a session's agent was last spoken to: one that was tried may have reached it.
+SELECT COALESCE(CASE WHEN q.status = 'processing' OR q.attempt_count > 0 THEN s.head_seq ELSE s.head_seq - 1 END, s.next_seq - 1)
+FROM inbound_strand s LEFT JOIN inbound_queue q ON q.session_id = s.session_id AND q.seq = s.head_seq
+WHERE s.session_id = :session_id
+
 -- name: add_lines
-INSERT INTO conversation_line (session_id, seq, kind, content, origin, channel_id, source_id, said_at)
-SELECT rows.session_id, rows.seq, rows.kind, rows.content, rows.origin, rows.channel_id, rows.source_id, :now
+INSERT INTO conversation_line (session_id, seq, kind, content, origin, channel_id, source_id, turn, said_at)
+SELECT rows.session_id, rows.seq, rows.kind, rows.content, rows.origin, rows.channel_id, rows.source_id, :turn, :now
 FROM :rows(session_id text, seq bigint, kind text, content text, origin text, channel_id text, source_id text)
 
 -- name: answered
@@ -72,7 +121,8 @@ SELECT seq FROM conversation_line WHERE origin = :origin AND source_id = :source
 
 -- name: move
 UPDATE conversation SET next_seq = :next_seq, heard_seq = :heard_seq, source = :source, head = :head, position = :position,
-    told_until = :told_until
+    told_until = :told_until, left_source = :left_source, left_head = :left_head, left_position = :left_position,
+    left_at = :left_at
 WHERE session_id = :session_id
 
 -- name: fall_behind
@@ -85,9 +135,13 @@ LEFT JOIN message_queue q ON q.message_id = c.message_id
 WHERE c.behind = 1 AND q.message_id IS NULL ORDER BY c.session_id, c.origin, c.channel_id LIMIT :limit
 
 -- name: lock_chat
-SELECT c.seq, c.position, c.message_id,
-    CASE WHEN EXISTS (SELECT 1 FROM session_channels s
-        WHERE s.origin = c.origin AND s.channel_id = c.channel_id AND s.session_id = c.session_id) THEN 1 ELSE 0 END
+-- A chat belongs to the session that has it among its channels, else, once it has joined, to the default one. One that went
+-- to another session is told no more, but for the last words of a session that was closed before.
+SELECT c.seq, c.position, c.message_id, c.turn, c.first_of_turn,
+    CASE WHEN COALESCE((SELECT s.session_id FROM session_channels s WHERE s.origin = c.origin AND s.channel_id = c.channel_id),
+        CASE WHEN c.joined = 1 THEN :default_session END, '') = c.session_id THEN 1
+    WHEN EXISTS (SELECT 1 FROM sessions s WHERE s.session_id = c.session_id AND s.lifecycle_status = 'closed') THEN 1
+    ELSE 0 END
 FROM conversation_chat c
 WHERE c.session_id = :session_id AND c.origin = :origin AND c.channel_id = :channel_id AND c.behind = 1 :lock(c)
 
@@ -95,22 +149,29 @@ WHERE c.session_id = :session_id AND c.origin = :origin AND c.channel_id = :chan
 SELECT message_id FROM message_queue WHERE message_id = :message_id
 
 -- name: lines
-SELECT session_id, seq, kind, content, origin, channel_id, said_at FROM conversation_line
+SELECT session_id, seq, kind, content, origin, channel_id, said_at, turn FROM conversation_line
 WHERE session_id = :session_id AND seq >= :seq ORDER BY session_id, seq LIMIT :limit
 
 -- name: tell
-UPDATE conversation_chat SET seq = :seq, position = :position, message_id = :message_id, behind = :behind
+UPDATE conversation_chat
+SET seq = :seq, position = :position, message_id = :message_id, behind = :behind, turn = :turn, first_of_turn = :first_of_turn
 WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+
+-- name: platform_id
+-- What a platform calls a message that was sent to it.
+SELECT provider_msg_id FROM message_history WHERE message_id = :message_id AND provider_msg_id IS NOT NULL
 
 -- name: next_seq
 SELECT next_seq FROM conversation WHERE session_id = :session_id
 
 -- name: last_route
--- What the newest of a chat's messages says about the way to it, among the last of its session; on idx_inbound_queue_order.
+-- What a chat's messages say about the way to it, among the last of its session up to that one: the newest that the agent
+-- was given, else the newest of all; on idx_inbound_queue_order.
 SELECT payload_json FROM inbound_queue
 WHERE session_id = :session_id AND seq >= (SELECT next_seq - 200 FROM inbound_strand WHERE session_id = :session_id)
+    AND seq <= :until
     AND origin = :origin AND source_channel_id = :channel_id
-ORDER BY session_id DESC, seq DESC LIMIT 1
+ORDER BY CASE WHEN status IN ('processing', 'delivered') THEN 0 ELSE 1 END, session_id DESC, seq DESC LIMIT 1
 
 -- name: prune
 -- What every chat was told long ago, on idx_conversation_line_age.
@@ -120,7 +181,33 @@ DELETE FROM conversation_line WHERE (session_id, seq) IN (
     ORDER BY l.said_at LIMIT :limit)
 RETURNING seq
 
--- name: quiet_chats
--- Chats that were told everything: what an agent says goes before what it is doing.
-SELECT c.origin, c.channel_id FROM conversation_chat c LEFT JOIN message_queue q ON q.message_id = c.message_id
-WHERE c.session_id = :session_id AND c.behind = 0 AND q.message_id IS NULL
+-- name: chats_and_words
+-- The chats of a session that is open, whether each is being told something, for words go before what an agent is doing,
+-- and whether the agent is at work by what its hooks told, to whichever process.
+SELECT c.origin, c.channel_id, CASE WHEN c.behind = 1 OR q.message_id IS NOT NULL THEN 1 ELSE 0 END, a.turn
+FROM conversation_chat c JOIN sessions s ON s.session_id = c.session_id
+LEFT JOIN agent_state a ON a.session_id = c.session_id
+LEFT JOIN message_queue q ON q.message_id = c.message_id
+WHERE c.session_id = :session_id AND s.lifecycle_status <> 'closed'
+
+-- name: previews
+-- What is shown of turns, by whichever process.
+SELECT origin, channel_id, draft, session_id, holder, lease_until, shown_at FROM conversation_preview
+ORDER BY shown_at LIMIT :limit
+
+-- name: note_preview
+INSERT INTO conversation_preview (origin, channel_id, draft, session_id, holder, lease_until, shown_at)
+VALUES (:origin, :channel_id, :draft, :session_id, :holder, :lease_until, :now)
+ON CONFLICT (origin, channel_id, draft) DO UPDATE SET holder = :holder, lease_until = :lease_until
+
+-- name: renew_previews
+UPDATE conversation_preview SET lease_until = :lease_until WHERE holder = :holder
+
+-- name: take_preview
+-- Of several that find a preview forgotten, one takes it.
+UPDATE conversation_preview SET holder = :holder, lease_until = :lease_until
+WHERE origin = :origin AND channel_id = :channel_id AND draft = :draft AND holder = :forgotten_by
+RETURNING draft
+
+-- name: forget_preview
+DELETE FROM conversation_preview WHERE origin = :origin AND channel_id = :channel_id AND draft = :draft

@@ -20,29 +20,36 @@ _MOST_SAYINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was said since the last reading, and where the next one begins."""
+    """What was said since the last reading, where the next one begins, and how far the transcript before was read."""
 
     said: tuple[Said, ...]
     cursor: Cursor
+    left: Cursor | None = None
 
 
 def grown(sources: Sequence[Source]) -> list[Source]:
     """Those whose transcripts may say something new, by a glance at their sizes; those without one as well."""
-    return [source for source in sources if source.path is None or _size(source.path) not in (None, _read(source))]
+    return [source for source in sources if source.path is None or _has_grown(source, source.path)]
 
 
-def read_over(path: str, cursor: Cursor, *, since: str) -> Reading | None:
-    """Read on in a transcript, but first to the end of the one before it, if there was one and it is still there."""
-    rest = None if cursor.source in (None, path) else read_on(str(cursor.source), cursor, since=since, anew=False)
+def read_over(path: str, cursor: Cursor, *, since: str, left: Cursor | None = None) -> Reading | None:
+    """Read on in a transcript, but first to the end of the one before it, which may still be written to."""
+    if cursor.source in (None, path):
+        rest = None if left is None or left.source == path else read_on(str(left.source), left, since=since, anew=False)
+        reading = read_on(path, cursor, since=since)
+        if rest is None or reading is None:
+            return _alone(reading, left) or (None if rest is None else _late(rest, cursor))
+        return _joined(rest, reading)
+    rest = read_on(str(cursor.source), cursor, since=since, anew=False)
     if rest is not None and len(rest.said) == _MOST_SAYINGS:
-        return rest
-    reading = read_on(path, cursor, since=since)
-    if rest is None or reading is None:
-        return reading or rest
-    told = {each for each in rest.said if each.at}
-    said = (*rest.said, *(each for each in reading.said if each not in told))
-    latest = max(rest.cursor.told_until or "", reading.cursor.told_until or "")
-    return Reading(said, replace(reading.cursor, told_until=latest or None))
+        return _alone(rest, left)
+    # Where the agent returns to the transcript that it had left, it is read on, not anew.
+    back = left is not None and left.source == path
+    begin = replace(left, told_until=_later(left, cursor)) if left is not None and back else cursor
+    reading = read_on(path, begin, since=since)
+    if reading is None:
+        return _alone(rest, left)
+    return replace(reading, left=cursor) if rest is None else _joined(rest, reading)
 
 
 def read_on(path: str, cursor: Cursor, *, since: str, anew: bool = True) -> Reading | None:
@@ -77,9 +84,32 @@ def read_on(path: str, cursor: Cursor, *, since: str, anew: bool = True) -> Read
         return Reading(tuple(said), Cursor(path, _head(descriptor), end, latest or None))
 
 
-def _read(source: Source) -> int | None:
-    """Up to where the source's own transcript was read."""
-    return source.read.position if source.read.source == source.path else None
+def _alone(reading: Reading | None, left: Cursor | None) -> Reading | None:
+    return None if reading is None else replace(reading, left=left)
+
+
+def _late(rest: Reading, cursor: Cursor) -> Reading:
+    """Words that were added to the transcript before, when there was nothing new in the one that is read."""
+    return Reading(rest.said, replace(cursor, told_until=_later(cursor, rest.cursor)), rest.cursor)
+
+
+def _joined(rest: Reading, reading: Reading) -> Reading:
+    """The rest of one transcript and the beginning of the next, which may repeat it."""
+    told = {each for each in rest.said if each.at}
+    said = (*rest.said, *(each for each in reading.said if each not in told))
+    return Reading(said, replace(reading.cursor, told_until=_later(rest.cursor, reading.cursor)), rest.cursor)
+
+
+def _later(one: Cursor, other: Cursor) -> str | None:
+    return max(one.told_until or "", other.told_until or "") or None
+
+
+def _has_grown(source: Source, path: str) -> bool:
+    read = source.read.position if source.read.source == path else None
+    if _size(path) not in (None, read):
+        return True
+    before = source.left if source.read.source == path and source.looks_back else source.read
+    return before is not None and before.source is not None and _size(before.source) not in (None, before.position)
 
 
 def _size(path: str) -> int | None:

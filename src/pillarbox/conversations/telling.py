@@ -8,10 +8,12 @@ from typing import Any
 
 from pillarbox.conversations.lines import queries
 from pillarbox.conversations.model import Chat, line_from
-from pillarbox.conversations.pieces import LIMITS, compose
+from pillarbox.conversations.pieces import LIMITS, compose, of_one_turn
 from pillarbox.errors import InvalidInput, OptedOut
+from pillarbox.outbound.contacts import is_whatsapp_user
 from pillarbox.outbound.model import NewMessage, Tenant, TenantSettings
 from pillarbox.outbound.pipe import Outbound
+from pillarbox.outbound.providers.whatsapp import GROUP
 from pillarbox.outbound.tenants import CONVERSATIONS
 from pillarbox.storage import Step
 from pillarbox.telemetry import logger
@@ -19,6 +21,7 @@ from pillarbox.telemetry import logger
 _log = logger(__name__)
 
 _MOST_LINES = 50
+_LAST = 2**62
 # With five seconds before the second, and twice as long each time, a platform may be away for three hours.
 _ATTEMPTS = 12
 
@@ -48,56 +51,118 @@ def due_chats(limit: int) -> Step[list[tuple[str, str, str]]]:
 
 
 def tell(
-    outbound: Outbound, session_id: str, origin: str, channel_id: str, *, now: datetime, number: str | None = None
+    outbound: Outbound,
+    session_id: str,
+    origin: str,
+    channel_id: str,
+    *,
+    now: datetime,
+    number: str | None = None,
+    threaded: bool = False,
+    default_session: str | None = None,
 ) -> Step[str | None]:
     """Queue the next message to a chat; answers its id, or None when there is nothing to tell, or not yet.
 
-    `number` is the one that WhatsApp's replies come from, whichever was written to.
+    `number` is the one that WhatsApp's replies come from, whichever was written to; `threaded` makes what is said in one turn
+    answer the first message of that turn; `default_session` has the chats that have written to it and are no other session's.
     """
     name = {"session_id": session_id, "origin": origin, "channel_id": channel_id}
-    found = yield queries.lock_chat(**name)
+    found = yield queries.lock_chat(**name, default_session=default_session)
     if not found:
         return None
-    seq, position, outstanding, is_ours = found[0]
+    *place, is_ours = found[0]
     if not is_ours:
         yield queries.remove_chat(**name)
         return None
-    if outstanding is not None and (yield queries.on_its_way(message_id=outstanding)):
+    chat = Chat(session_id, origin, channel_id, *place)
+    if chat.message_id is not None and (yield queries.on_its_way(message_id=chat.message_id)):
         return None
-    chat = Chat(session_id, origin, channel_id, seq, position, outstanding)
-    rows = yield queries.lines(session_id=session_id, seq=seq, limit=_MOST_LINES)
-    text, seq, position = compose([line_from(row) for row in rows], chat, limit=LIMITS[origin])
-    message_id = (yield from _queue(outbound, chat, text, now, number)) if text else None
+    lines = [line_from(row) for row in (yield queries.lines(session_id=session_id, seq=chat.seq, limit=_MOST_LINES))]
+    lines, turn = of_one_turn(lines, chat) if threaded else (lines, None)
+    text, seq, position = compose(lines, chat, limit=LIMITS[origin])
+    answered = yield from _answered(chat, turn)
+    own = {"phone_number_id": number} if number and origin == "whatsapp" else {}
+    message_id = None
+    if text:
+        route = yield from last_route(session_id, origin, channel_id, until=turn)
+        new = new_message(chat, text, {**_answering(origin, answered), **route, **own})
+        message_id = yield from _queue(outbound, chat, new, now)
+    begins = message_id is not None and turn is not None and answered is None
     ((next_seq,),) = yield queries.next_seq(session_id=session_id)
-    yield queries.tell(**name, seq=seq, position=position, message_id=message_id, behind=int(seq < next_seq))
+    yield queries.tell(
+        **name,
+        seq=seq,
+        position=position,
+        message_id=message_id,
+        behind=int(seq < next_seq),
+        turn=turn if begins else chat.turn,
+        first_of_turn=message_id if begins else chat.first_of_turn,
+    )
     return message_id
 
 
-def _queue(outbound: Outbound, chat: Chat, text: str, now: datetime, number: str | None) -> Step[str | None]:
-    """What cannot be sent to a chat is passed over: the next thing said may well be sent."""
-    route = yield queries.last_route(session_id=chat.session_id, origin=chat.origin, channel_id=chat.channel_id)
-    came: Any = json.loads(route[0][0]) if route and route[0][0] else None
-    came = {**(came if isinstance(came, dict) else {}), **({"phone_number_id": number} if number else {})}
+def last_route(session_id: str, origin: str, channel_id: str, *, until: int | None = None) -> Step[dict[str, Any]]:
+    """What a chat's last message says about the way to it: the topic, the thread, the number that was written to.
+
+    Where `until` is given it is the last one up to that message of the session.
+    """
+    name = {"session_id": session_id, "origin": origin, "channel_id": channel_id}
+    found = yield queries.last_route(**name, until=until or _LAST)
+    came: Any = json.loads(found[0][0]) if found and found[0][0] else None
+    ways = {"telegram": "thread_id", "discord": "thread_id", "slack": "thread_ts", "whatsapp": "phone_number_id"}
+    wanted = ways.get(origin)
+    return {wanted: came[wanted]} if wanted and isinstance(came, dict) and came.get(wanted) is not None else {}
+
+
+def new_message(chat: Chat, text: str, data: dict[str, Any]) -> NewMessage:
+    """A text to a chat, by the way on which its last message came."""
+    channel: Any = chat.origin
+    to = _number_or_group(chat.channel_id) if chat.origin == "whatsapp" else chat.channel_id
+    if chat.origin == "discord":
+        # A thread that belongs to its channel's session is a place of its own to write to.
+        to, data = str(data.get("thread_id") or to), {name: data[name] for name in data if name != "thread_id"}
+    return NewMessage(channel=channel, to=to, text=text, data=data or None, max_attempts=_ATTEMPTS, tags=("reply",))
+
+
+def _number_or_group(channel_id: str) -> str:
+    """WhatsApp tells numbers without their plus, people without a number by an id of their own, and groups."""
+    if channel_id.isascii() and channel_id.isdigit():
+        return f"+{channel_id}"
+    return channel_id if is_whatsapp_user(channel_id) else f"{GROUP}{channel_id}"
+
+
+def _answered(chat: Chat, turn: int | None) -> Step[str | None]:
+    """What the platform calls the first message of the turn that is being told of, if there is one."""
+    if turn is None or turn != chat.turn or chat.first_of_turn is None:
+        return None
+    found = yield queries.platform_id(message_id=chat.first_of_turn)
+    return found[0][0] if found else None
+
+
+def _answering(origin: str, answered: str | None) -> dict[str, Any]:
+    """How a message says which other one it answers."""
+    if answered is None:
+        return {}
+    match origin:
+        case "telegram":
+            return {"reply_to": int(answered)} if answered.isdigit() else {}
+        case "slack":
+            return {"thread_ts": answered}
+        case _:
+            return {"reply_to": answered}
+
+
+def _queue(outbound: Outbound, chat: Chat, new: NewMessage, now: datetime) -> Step[str | None]:
+    """What cannot be sent to a chat is stored as failed and passed over: the next thing said may well be sent."""
     try:
-        return (yield from outbound.queuing(TENANT, new_message(chat, text, came), now))
+        return (yield from outbound.queuing(TENANT, new, now))
     except OptedOut as refused:
         return refused.message_id
     except InvalidInput as fault:
         _log.warning(
-            "a reply could not be queued and was passed over",
+            "a reply cannot be sent and was passed over",
             session_id=chat.session_id,
             origin=chat.origin,
             field=fault.field,
         )
-        return None
-
-
-def new_message(chat: Chat, text: str, came: dict[str, Any]) -> NewMessage:
-    """A text to a chat, by the way on which its last message came."""
-    wanted = {"telegram": "thread_id", "slack": "thread_ts", "whatsapp": "phone_number_id"}.get(chat.origin)
-    data = {wanted: came[wanted]} if wanted and came.get(wanted) is not None else None
-    to = chat.channel_id
-    if chat.origin == "whatsapp" and to.isdigit():
-        to = f"+{to}"
-    channel: Any = chat.origin
-    return NewMessage(channel=channel, to=to, text=text, data=data, max_attempts=_ATTEMPTS, tags=("reply",))
+        return (yield from outbound.failing(TENANT, new, f"It cannot be sent: {fault}", now))

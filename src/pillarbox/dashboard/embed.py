@@ -10,6 +10,7 @@ from pillarbox.api.problems import invalid
 from pillarbox.dashboard import tenants
 from pillarbox.dashboard.forms import Form, acting, done
 from pillarbox.dashboard.logins import Login
+from pillarbox.dashboard.origins import base_of
 from pillarbox.dashboard.pages import render, render_public, sentence_of
 from pillarbox.errors import InvalidInput
 from pillarbox.filters import parse_filter
@@ -61,8 +62,7 @@ async def make(call: Call, login: Login, form: Form) -> Answer:
         raise invalid("expires_in", "must be a number of seconds.")
     origin = form.get("origin", "").strip().rstrip("/") or None
     link = await call.box.embeds.make(call.path["tenant"], expires_in=int(seconds), origin=origin)
-    host = (call.head.host or b"").decode("latin-1")
-    url = link.url if "://" in link.url else f"{call.scope.get('scheme', 'http')}://{host}{link.url}"
+    url = link.url if "://" in link.url else f"{base_of(call)}{link.url}"
     return render(
         call,
         login,

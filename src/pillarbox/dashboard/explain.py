@@ -68,7 +68,7 @@ def of_inbound(message: InboundMessage, head: QueueHead | None) -> Outlook:
         case "expired":
             return Outlook(
                 "idle",
-                f"It was given up {_at(message.processed_at)}{_error(message.last_error)} It will not be tried again.",
+                f"It expired {_at(message.processed_at)}{_error(message.last_error)} It will not be tried again.",
             )
         case "processing":
             return Outlook(

@@ -69,4 +69,4 @@ async def show(call: Call, login: Login) -> Answer:
 @acting(back=address_of)
 async def retry(call: Call, login: Login, form: Form) -> Answer:
     event = await call.box.hooks.retry(call.row)
-    return done(login, f"Event {event.id} goes again: it is {event.status} now.", back_to(form, address_of(call)))
+    return done(login, f"Event {event.id} goes again.", back_to(form, address_of(call)))

@@ -47,7 +47,10 @@ Pieces = AsyncGenerator[Piece | None, None]
 
 
 async def stream(call: Call, pieces: Callable[[], Pieces], *, held: AsyncExitStack | None = None) -> Answer:
-    """Send pieces to a signed-in browser until it goes, is signed out, or the server stops."""
+    """Send pieces to a signed-in browser until it goes, is signed out, or the server stops.
+
+    What the caller holds becomes the answer's to let go; where there is no answer it stays the caller's.
+    """
     if await call.api.logins.find(call) is None:
         raise no_such_path()
     held = held or AsyncExitStack()
@@ -57,7 +60,7 @@ async def stream(call: Call, pieces: Callable[[], Pieces], *, held: AsyncExitSta
         media_type=MEDIA_TYPE.encode(),
         headers=((b"x-accel-buffering", b"no"),),
         pieces=_flowing(call, pieces),
-        held=held,
+        held=held.pop_all(),
         line=Line(call.scope, call.receive, call.api.stopping),
     )
 

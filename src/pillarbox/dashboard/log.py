@@ -14,7 +14,7 @@ from pillarbox.dashboard.logins import Login
 from pillarbox.dashboard.pages import fragment, render, sentence_of, signed_in
 from pillarbox.errors import InvalidInput
 from pillarbox.filters import EVERYTHING, WORDS, parse_filter
-from pillarbox.operators.model import LogItem, Stretch
+from pillarbox.operators.model import Left, LogItem, Stretch
 from pillarbox.operators.tail import Changes
 
 _AT_ONCE = 50
@@ -70,9 +70,12 @@ async def follow(call: Call) -> Answer:
     wanted = parse_filter(query.filter) if query.filter else EVERYTHING
     async with AsyncExitStack() as stack:
         changes = await stack.enter_async_context(call.box.log.follow(wanted))
-        return await stream(call, lambda: _rows(changes), held=stack.pop_all())
+        return await stream(call, lambda: _rows(changes), held=stack)
 
 
 async def _rows(changes: Changes) -> Pieces:
     async for item in changes:
-        yield None if item is None else Piece("row", fragment("log_rows.html", items=[item]))
+        if isinstance(item, Left):
+            yield Piece("row", fragment("log_row_left.html", item=item))
+        else:
+            yield None if item is None else Piece("row", fragment("log_rows.html", items=[item]))

@@ -40,6 +40,8 @@ class Login:
     until: float
     form_token: str = field(repr=False)
     who: str
+    shown: str
+    """Which key it showed, as the audit names it."""
     _notices: list[Notice] = field(default_factory=list)
 
     def notify(self, tone: Tone, sentence: str) -> None:
@@ -60,8 +62,8 @@ class Logins:
         self._admin_key = admin_key
         self._logins: dict[bytes, Login] = {}
 
-    async def open(self, key: bytes) -> str | None:
-        """The cookie for whoever shows this key, if it is an admin's."""
+    async def open(self, key: bytes) -> tuple[str, Login] | None:
+        """The cookie for whoever shows this key, if it is an admin's, and whom it stands for."""
         holder = await self._gate.holder(key)
         if holder is None or holder.tenant is not None:
             return None
@@ -71,11 +73,12 @@ class Logins:
         until = time.monotonic() + SIGNED_IN_SECONDS
         # Two browsers with one key are told apart by a few digits that lead back to neither.
         who = f"login:{_digest(cookie).hex()[:8]}"
-        self._logins[_digest(cookie)] = Login(key, until, secrets.token_urlsafe(32), who)
-        return cookie
+        login = Login(key, until, secrets.token_urlsafe(32), who, holder.who)
+        self._logins[_digest(cookie)] = login
+        return cookie, login
 
-    async def open_by_link(self, token: str) -> str | None:
-        """The cookie for whoever follows a login link that is still good."""
+    async def open_by_link(self, token: str) -> tuple[str, Login] | None:
+        """The same for whoever follows a login link that is still good."""
         if self._admin_key is None or not token_is_good(token, self._admin_key):
             return None
         return await self.open(self._admin_key.encode())

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pillarbox.api.answers import HTML, Answer
 from pillarbox.api.call import Call
 from pillarbox.api.problems import Problem, no_such_path
-from pillarbox.audit import Act
 from pillarbox.dashboard import explain, timeline
 from pillarbox.dashboard.forms import LARGEST_MESSAGE, Form, acting, done
 from pillarbox.dashboard.logins import Login
@@ -85,14 +84,14 @@ def without_ways_out(html: str) -> str:
 
 @acting(back=address_of)
 async def retry(call: Call, login: Login, form: Form) -> Answer:
-    message = await call.box.outbound.retry(call.path["message_id"])
-    return done(login, f"Queued again: it is {message.status} now.", address_of(call))
+    await call.box.outbound.retry(call.path["message_id"])
+    return done(login, "Queued again; below is what became of it.", address_of(call))
 
 
 @acting(back=address_of)
 async def cancel(call: Call, login: Login, form: Form) -> Answer:
-    message = await call.box.outbound.cancel(call.path["message_id"])
-    return done(login, f"It is {message.status} now.", address_of(call))
+    await call.box.outbound.cancel(call.path["message_id"])
+    return done(login, "Canceled: it will not be sent.", address_of(call))
 
 
 @signed_in
@@ -115,12 +114,10 @@ async def resend(call: Call, login: Login, form: Form) -> Answer:
     box, message_id = call.box, call.path["message_id"]
     changes = {name: form[name] for name in CHANGEABLE if name in form}
     try:
-        tenant, new = await box.outbound.contents.again(message_id, changes)
-        queued = await box.outbound.put(tenant, new, idempotency_key=form.get("once") or None)
+        queued = await box.outbound.resending.resend(message_id, changes, idempotency_key=form.get("once") or None)
     except (PillarboxError, Problem) as refusal:
         message = await box.outbound.get(message_id)
         return _form(call, login, message, dict.fromkeys(CHANGEABLE, "") | changes, fault=sentence_of(refusal))
-    await box.audit.note(Act("resend", "message", message_id, tenant))
     return done(login, "Sent as a new message; this is it.", f"/messages/{queued.message_id}")
 
 

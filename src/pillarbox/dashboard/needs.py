@@ -54,7 +54,7 @@ def groups_of(attention: Attention) -> list[Group]:
         found = [item for item in attention.items if item.kind == kind]
         if found:
             known = attention.counts[kind]
-            number = f"{count(known.matching)}{'' if known.exact else '+'}"
+            number = count(known.matching) if known.exact else f"of at least {count(known.matching)}"
             needs = [_need(item) for item in found[:_SHOWN_OF_A_KIND]]
             groups.append(Group(title, tone, href, number, known.matching > len(needs), found[0].action, needs))
     return groups

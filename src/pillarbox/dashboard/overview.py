@@ -102,9 +102,9 @@ async def _pipes(box: Pillarbox) -> list[Pipe]:
             outbound.pending + outbound.failed,
             outbound.oldest_age_seconds,
             (
-                ("being sent", outbound.processing, ""),
+                ("processing", outbound.processing, ""),
                 ("retrying", outbound.failed, "warn"),
-                ("failed", outbound.unsent, "bad"),
+                ("failed", outbound.failed_for_good, "bad"),
             ),
         ),
         Pipe(
@@ -112,7 +112,7 @@ async def _pipes(box: Pillarbox) -> list[Pipe]:
             "/messages?filter=pipe:inbound",
             inbound.pending + inbound.failed,
             inbound.oldest_age_seconds,
-            (("in delivery", inbound.processing, ""), ("blocked", inbound.failed, "warn")),
+            (("processing", inbound.processing, ""), ("failed, to be retried", inbound.failed, "warn")),
         ),
         Pipe(
             "Hooks",
@@ -120,8 +120,8 @@ async def _pipes(box: Pillarbox) -> list[Pipe]:
             hooks.pending + hooks.failed,
             hooks.oldest_age_seconds,
             (
-                ("in delivery", hooks.processing, ""),
-                ("retrying", hooks.failed, "warn"),
+                ("processing", hooks.processing, ""),
+                ("failed, to be retried", hooks.failed, "warn"),
                 ("dead", hooks.dead, "bad"),
                 ("spooled", hooks.spooled, "warn"),
             ),

@@ -15,7 +15,7 @@ from pillarbox.api.problems import Problem, problem_of
 from pillarbox.dashboard import words
 from pillarbox.dashboard.logins import Login
 from pillarbox.dashboard.static_files import address_of
-from pillarbox.errors import NotFound, PillarboxError, Unavailable
+from pillarbox.errors import PillarboxError
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
@@ -48,13 +48,7 @@ def signed_in(page: Page) -> Callable[[Call], Awaitable[Answer]]:
     @wraps(page)
     async def show(call: Call) -> Answer:
         login = await call.api.logins.find(call)
-        if login is None:
-            return to_login(call)
-        try:
-            return await page(call, login)
-        except (NotFound, Unavailable, Problem) as fault:
-            problem = fault if isinstance(fault, Problem) else problem_of(fault)
-            return render(call, login, "missing.html", status=problem.status, sentence=problem.detail)
+        return to_login(call) if login is None else await page(call, login)
 
     return show
 

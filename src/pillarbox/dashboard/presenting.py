@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from pillarbox.outbound.contents import Content
 from pillarbox.outbound.model import OutboundMessage
@@ -23,10 +21,10 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A webhook as `curl` would send it, and what its signature is made over."""
+    """A webhook as `curl` would send it, and what its signature is made over, where it has one."""
 
     command: str
-    signed: str
+    signed: str | None
 
 
 def segments_of(message: OutboundMessage) -> Segments | None:
@@ -42,23 +40,16 @@ def call_of(message: OutboundMessage, content: Content) -> Call | None:
         return None
     at = message.last_attempt_at or message.created_at
     body = message.body_text or ""
-    headers = {**_fillable(content.headers), **_ours(message, at)}
+    ours = {"webhook-id": message.message_id, "webhook-timestamp": str(int(at.timestamp()))}
+    ours |= dict.fromkeys(content.signatures, "…")
+    taken = {name.lower() for name in ours}
+    headers = {name: "…" for name in content.headers if name.lower() not in taken} | ours
     if body and "content-type" not in {name.lower() for name in headers}:
         headers["content-type"] = "application/json"
-    lines = [f"curl -X {content.method or 'POST'} {shlex.quote(message.to_address)}"]
+    # Brackets and braces of a URL are its own, and no pattern.
+    lines = [f"curl --globoff -X {shlex.quote(content.method or 'POST')} {shlex.quote(message.to_address)}"]
     lines += [f"  -H {shlex.quote(f'{name}: {value}')}" for name, value in headers.items()]
     if body:
         lines.append(f"  --data-raw {shlex.quote(body)}")
-    return Call(" \\\n".join(lines), f"{message.message_id}.{int(at.timestamp())}.{body}")
-
-
-def _ours(message: OutboundMessage, at: datetime) -> Mapping[str, str]:
-    return {
-        "webhook-id": message.message_id,
-        "webhook-timestamp": str(int(at.timestamp())),
-        "webhook-signature": "v1,…",
-    }
-
-
-def _fillable(headers: Mapping[str, str]) -> dict[str, str]:
-    return dict.fromkeys(headers, "…")
+    signed = f"{message.message_id}.{int(at.timestamp())}.{body}" if content.signatures else None
+    return Call(" \\\n".join(lines), signed)

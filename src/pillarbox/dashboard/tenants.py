@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import msgspec
 
 from pillarbox.api.answers import Answer
 from pillarbox.api.bodies import decode_body
 from pillarbox.api.call import Call
 from pillarbox.api.paging import Cursor, page, text_after
+from pillarbox.api.problems import Problem
 from pillarbox.dashboard.forms import LARGEST_FORM, Form, acting, done
 from pillarbox.dashboard.logins import Login
-from pillarbox.dashboard.pages import render, signed_in
-from pillarbox.dashboard.words import count, pretty, segment
-from pillarbox.errors import InvalidInput, NotFound
-from pillarbox.outbound.model import CHANNELS, NewTenant
+from pillarbox.dashboard.pages import render, sentence_of, signed_in
+from pillarbox.dashboard.words import count, distance, pretty, segment
+from pillarbox.errors import ChangedMeanwhile, InvalidInput, NotFound
+from pillarbox.outbound.model import CHANNELS, NewTenant, Tenant
+from pillarbox.outbound.tenants import fingerprint
 
 _AT_ONCE = 50
-_LARGEST_TENANT = 32 * LARGEST_FORM
+_LARGEST_TENANT = 128 * LARGEST_FORM
 
 
 class TenantsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,28 +57,43 @@ async def index(call: Call, login: Login) -> Answer:
 @signed_in
 async def show(call: Call, login: Login) -> Answer:
     query: TenantsQuery = call.query
+    return await _page(call, login, cursor=query.cursor)
+
+
+async def _page(
+    call: Call, login: Login, *, cursor: str = "", typed: str | None = None, fault: str = "", stored: bool = False
+) -> Answer:
+    """The page of a tenant; after a refused change with what was typed and why, and `stored` beside it if that is news."""
     box, tenant_id = call.box, call.path["tenant"]
     tenant = await box.tenants.get(tenant_id)
-    opt_outs = await box.outbound.opt_outs(tenant_id, limit=_AT_ONCE + 1, after=text_after(query.cursor, "opt-out"))
+    opt_outs = await box.outbound.opt_outs(tenant_id, limit=_AT_ONCE + 1, after=text_after(cursor, "opt-out"))
     listed = page(opt_outs, limit=_AT_ONCE, kind="opt-out", position=lambda opt_out: opt_out.id)
-    document = {
-        "name": tenant.name,
-        "providers": tenant.providers,
-        "settings": msgspec.to_builtins(tenant.settings),
-    }
+    document = pretty(_document(tenant))
     return render(
         call,
         login,
         "tenant.html",
+        status=422 if fault else 200,
         active="tenants",
         tenant=tenant,
-        document=pretty(document),
+        document=document if typed is None else typed,
+        seen=fingerprint(tenant),
+        fault=fault,
+        stored=document if stored else "",
         channels=CHANNELS,
         defaults=box.settings.outbound.providers,
         opt_outs=listed.items,
         next_cursor=listed.next_cursor,
-        is_first=not query.cursor,
+        is_first=not cursor,
     )
+
+
+def _document(tenant: Tenant) -> dict[str, Any]:
+    return {
+        "name": tenant.name,
+        "providers": tenant.providers,
+        "settings": msgspec.to_builtins(tenant.settings),
+    }
 
 
 @acting(back=index_address)
@@ -90,10 +110,35 @@ async def create(call: Call, login: Login, form: Form) -> Answer:
 
 @acting(back=address_of, most=_LARGEST_TENANT)
 async def change(call: Call, login: Login, form: Form) -> Answer:
+    """What is refused stays in the form; what another operator changed meanwhile is not overwritten unseen."""
+    typed = form.get("document", "")
     await call.box.tenants.get(call.path["tenant"])
-    new: NewTenant = decode_body(form.get("document", "").encode("utf-8", "replace"), NewTenant)
-    await call.box.tenants.put(call.path["tenant"], new)
+    try:
+        await call.box.tenants.put(call.path["tenant"], _read(typed), seen=form.get("seen", ""))
+    except ChangedMeanwhile:
+        return await _page(call, login, typed=typed, fault=await _who_changed(call), stored=True)
+    except (InvalidInput, Problem) as refusal:
+        return await _page(call, login, typed=typed, fault=sentence_of(refusal))
     return done(login, "The tenant was changed.", address_of(call))
+
+
+def _read(typed: str) -> NewTenant:
+    try:
+        json.loads(typed)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidInput("document", f"is not JSON at {where}: {error.msg}.") from None
+    except RecursionError:
+        raise InvalidInput("document", "is nested too deeply.") from None
+    return decode_body(typed.encode("utf-8", "replace"), NewTenant)
+
+
+async def _who_changed(call: Call) -> str:
+    """Who must not be overwritten; a program that uses its own box leaves no name."""
+    acts = await call.box.audit.list(subject=("tenant", call.path["tenant"]))
+    latest = next((act for act in acts if act.action == "tenant.put" and act.outcome == "done"), None)
+    who = f"{latest.who} changed this tenant {distance(latest.at)}" if latest else "A program changed this tenant"
+    return f"{who}, after you opened it. Nothing of yours was saved: bring yours and theirs together, then save."
 
 
 @acting(back=address_of)

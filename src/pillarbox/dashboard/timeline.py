@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pillarbox.audit import OperatorAction
 from pillarbox.dashboard.words import span
 from pillarbox.hooks.model import HookRecord
 from pillarbox.inbound.model import InboundMessage
-from pillarbox.outbound.model import Attempt, OutboundMessage
+from pillarbox.outbound.model import Attempt, Event, OutboundMessage
 
 _OUTCOMES = {
     "accepted": ("good", "was accepted"),
@@ -25,32 +25,41 @@ _EVENTS = {
     "retried": ("busy", "Queued again by an operator"),
     "delivered": ("good", "Delivered"),
     "sent": ("good", "Sent"),
-    "bounced": ("bad", "Returned"),
+    "bounced": ("bad", "Bounced"),
     "failed": ("bad", "Failed"),
     "expired": ("idle", "Expired"),
     "forgotten": ("idle", "Forgotten"),
 }
 
+_CAUSES = {"retried": "retry", "canceled": "cancel"}
+_TOGETHER = timedelta(seconds=5)
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One thing that happened."""
+    """One thing that happened; of an attempt that did not end well also what was asked and answered."""
 
     at: datetime
     tone: str
     title: str
     said: str = ""
     details: tuple[str, ...] = ()
+    asked: str = ""
+    answered: str = ""
 
 
 def of_outbound(message: OutboundMessage, actions: Sequence[OperatorAction]) -> list[Moment]:
-    moments = [_attempt(attempt) for attempt in message.attempts]
+    moments = [_attempt(attempt, message.provider_msg_id) for attempt in message.attempts]
+    left = list(actions)
     for event in message.events:
         tone, title = _EVENTS.get(event.type, ("idle", event.type.capitalize()))
-        moments.append(Moment(event.at, tone, title))
+        act = _cause_of(event, left)
+        if act is not None:
+            left.remove(act)
+        moments.append(Moment(event.at, tone, title, details=(act.who,) if act else ()))
     if message.status == "retrying" and message.next_attempt_at is not None:
         moments.append(Moment(message.next_attempt_at, "idle", f"Attempt {message.attempt_count + 1} is due"))
-    return _in_order([*moments, *_acts(actions)])
+    return _in_order([*moments, *_acts(left)])
 
 
 def of_inbound(message: InboundMessage, actions: Sequence[OperatorAction]) -> list[Moment]:
@@ -62,9 +71,9 @@ def of_inbound(message: InboundMessage, actions: Sequence[OperatorAction]) -> li
         moments.append(
             Moment(message.next_retry_at, "warn", f"Attempt {message.attempt_count + 1} is due", f"Last error: {said}")
         )
-    if message.processed_at is not None:
+    if message.processed_at is not None and not (message.status == "expired" and _was_told(actions, "expire")):
         delivered = message.status == "delivered"
-        title = f"Delivered by attempt {message.attempt_count}" if delivered else "Given up"
+        title = f"Delivered by attempt {message.attempt_count}" if delivered else "Expired"
         moments.append(Moment(message.processed_at, "good" if delivered else "idle", title))
     if message.confirmed_at is not None:
         moments.append(Moment(message.confirmed_at, "good", "Confirmed: the agent said that it has it"))
@@ -81,12 +90,24 @@ def of_hook(event: HookRecord, actions: Sequence[OperatorAction]) -> list[Moment
             Moment(event.next_attempt_at, "warn", f"Attempt {event.attempt_count + 1} is due", f"Last error: {said}")
         )
     if event.delivered_at is not None:
-        words = {"delivered": ("good", "Delivered"), "dead": ("bad", "Closed with an error")}
+        words = {"delivered": ("good", "Delivered"), "dead": ("bad", "Dead: closed with an error")}
         moments.append(Moment(event.delivered_at, *words.get(event.status, ("idle", event.status.capitalize()))))
     return _in_order([*moments, *_acts(actions)])
 
 
-def _attempt(attempt: Attempt) -> Moment:
+def _was_told(actions: Iterable[OperatorAction], verb: str) -> bool:
+    return any(act.action == verb and act.outcome == "done" for act in actions)
+
+
+def _cause_of(event: Event, actions: Sequence[OperatorAction]) -> OperatorAction | None:
+    """What an operator did that the event tells of, so that it is not told twice; both were written in one transaction."""
+    verb = _CAUSES.get(event.type)
+    causes = [act for act in actions if act.action == verb and act.outcome == "done"]
+    nearest = min(causes, key=lambda act: abs(act.at - event.at), default=None)
+    return nearest if nearest is not None and abs(nearest.at - event.at) < _TOGETHER else None
+
+
+def _attempt(attempt: Attempt, their_id: str | None) -> Moment:
     tone, ended = _OUTCOMES[attempt.outcome]
     details = []
     if attempt.finished_at is not None:
@@ -95,7 +116,17 @@ def _attempt(attempt: Attempt) -> Moment:
         details.append(attempt.provider)
     if attempt.status_code is not None:
         details.append(f"status {attempt.status_code}")
-    return Moment(attempt.started_at, tone, f"Attempt {attempt.attempt} {ended}", attempt.error or "", tuple(details))
+    if attempt.outcome == "accepted" and their_id:
+        details.append(f"their id {their_id}")
+    return Moment(
+        attempt.started_at,
+        tone,
+        f"Attempt {attempt.attempt} {ended}",
+        attempt.error or "",
+        tuple(details),
+        asked=attempt.request or "",
+        answered=attempt.response or "",
+    )
 
 
 def _acts(actions: Iterable[OperatorAction]) -> list[Moment]:

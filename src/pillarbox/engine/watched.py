@@ -21,12 +21,6 @@ class WatchedLane(Generic[RowT]):
     def __init__(self, lane: Lane[RowT], metrics: LaneMetrics) -> None:
         self._lane = lane
         self._metrics = metrics
-        self.claim = lane.claim
-        self.held = lane.held
-        self.held_by = lane.held_by
-        self.release = lane.release
-        self.next_due = lane.next_due
-        self.prune = lane.prune
 
     async def turn(
         self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime
@@ -54,3 +48,21 @@ class WatchedLane(Generic[RowT]):
         kept = self._lane.renew(strands, lease, now=now)
         self._metrics.leases_lost.inc(max(0, len(strands) - len(kept)))
         return kept
+
+    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[RowT]]:
+        return await self._lane.claim(lease, room=room, now=now)
+
+    def held(self, strands: Sequence[Strand[RowT]]) -> Sequence[Strand[RowT]]:
+        return self._lane.held(strands)
+
+    async def held_by(self, lease: Lease) -> Sequence[Strand[RowT]]:
+        return await self._lane.held_by(lease)
+
+    async def release(self, strands: Sequence[Strand[RowT]], *, now: datetime) -> None:
+        await self._lane.release(strands, now=now)
+
+    async def next_due(self, *, now: datetime) -> datetime | None:
+        return await self._lane.next_due(now=now)
+
+    async def prune(self, *, before: datetime, limit: int) -> int:
+        return await self._lane.prune(before=before, limit=limit)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from string import ascii_lowercase, ascii_uppercase
 from typing import assert_never
 
 from pillarbox.errors import InvalidInput
@@ -44,6 +45,7 @@ _COLUMNS: dict[str, dict[Pipe, str]] = {
 }
 _OLDER: dict[Comparison, str] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LARGEST_ID = 2**63 - 1
+_LOWERED = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ def _text(
         case "span":
             return _either(term, [_aged(column, value, found, now) for value in values])
         case "text":
-            return _either(term, [_contains(column, str(value.content).lower(), found) for value in values])
+            return _either(term, [_contains(column, str(value.content), found) for value in values])
         case "choice" | "name":
             if term.name == "tag":
                 tags = [json.dumps(value.content, ensure_ascii=False) for value in values]
@@ -147,5 +149,6 @@ def _aged(column: str, value: Value, found: Conditions, now: datetime) -> str:
 
 
 def _contains(column: str, part: str, found: Conditions) -> str:
-    text = f"lower(COALESCE({column}, ''))"
-    return f"replace({text}, :{found.bind(part)}, '') <> {text}"
+    """A to Z may be written either way; of other letters databases do not agree on which are the same."""
+    text = f"COALESCE(:lowered({column}), '')"
+    return f"replace({text}, :{found.bind(part.translate(_LOWERED))}, '') <> {text}"

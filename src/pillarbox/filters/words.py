@@ -49,7 +49,13 @@ WORDS: Mapping[str, Word] = MappingProxyType(
     {
         word.name: word
         for word in (
-            Word("status", "where it is on its way", "choice", PIPES, _EVERY_STATUS),
+            Word(
+                "status",
+                "where it is on its way; `failed` has ended if it went out, and waits for its retry elsewhere",
+                "choice",
+                PIPES,
+                _EVERY_STATUS,
+            ),
             Word("pipe", "which way it goes", "choice", PIPES, PIPES),
             Word("channel", "what carries an outbound message", "choice", _OUT, CHANNELS),
             Word("tenant", "whose outbound message it is", "name", _OUT, longest=63),

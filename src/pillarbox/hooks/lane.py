@@ -211,7 +211,7 @@ class HookLane(StrandLeases[HookRow]):
         yield queries.rescue_behind(rows=overdue, now=now)
         rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
         due = {session_id: now for session_id, _ in overdue} | {key: instant(due_at) for key, due_at in rows}
-        yield queries.rescue_strands(rows=list(due.items()))
+        yield queries.rescue_strands(rows=list(due.items()), now=now)
 
     def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
         if not settlements:
@@ -246,7 +246,7 @@ class HookLane(StrandLeases[HookRow]):
         heads = yield from strands.next_heads(looking)
         heads |= {key: rows[0].seq for key, rows in behind.items() if rows}
         yield queries.settle_strands(
-            rows=[_settled_strand(key, by_key[key], heads.get(key), now) for key in sorted(by_key)]
+            rows=[_settled_strand(key, by_key[key], heads.get(key), now) for key in sorted(by_key)], now=now
         )
 
 

@@ -65,7 +65,9 @@ CROSS JOIN LATERAL (
 WHERE hook_outbox.id = behind.id
 
 -- name: rescue_strands
-UPDATE hook_strand SET lease_until = NULL, holder = NULL, failing = 1, held_count = 0, due_at = rows.due_at
+UPDATE hook_strand
+SET lease_until = NULL, holder = NULL, failing = 1, failing_since = COALESCE(hook_strand.failing_since, :now), held_count = 0,
+    due_at = rows.due_at
 FROM :rows(session_id text, due_at instant) WHERE hook_strand.session_id = rows.session_id
 
 -- name: due_strands
@@ -107,7 +109,8 @@ FROM :rows(session_id text, token bigint, head_seq bigint, held_seq bigint, held
 WHERE hook_strand.session_id = rows.session_id
 
 -- name: empty_strands
-UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing = 0 WHERE session_id :in(session_ids text)
+UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing = 0, failing_since = NULL
+WHERE session_id :in(session_ids text)
 
 -- name: held_by
 -- What one holder has in flight: its strands first, whatever was delivered before.
@@ -146,7 +149,7 @@ SET head_seq = rows.head_seq, due_at = rows.due_at, open_count = hook_strand.ope
     lease_until = CASE WHEN rows.ends = 1 THEN NULL ELSE hook_strand.lease_until END,
     holder = CASE WHEN rows.ends = 1 THEN NULL ELSE hook_strand.holder END,
     held_count = CASE WHEN rows.ends = 1 THEN 0 ELSE hook_strand.held_count - rows.ended END,
-    failing = rows.failing
+    failing = rows.failing, failing_since = CASE WHEN rows.failing = 1 THEN COALESCE(hook_strand.failing_since, :now) END
 FROM :rows(session_id text, head_seq bigint, due_at instant, ends bigint, ended bigint, failing bigint)
 WHERE hook_strand.session_id = rows.session_id
 

@@ -82,6 +82,7 @@ class Adapters:
         self.after_storing: Callable[[Received], None] = lambda message: None
         self.with_files: Callable[[int, Received], None] = lambda message_id, message: None
         self.commands: Callable[[Received, str], Awaitable[bool]] | None = None
+        self.join: Callable[[Received, str], Awaitable[None]] = _stays_outside
 
     async def run(self) -> None:
         """Let every source work until `stop`; what they had not confirmed, their platforms tell again."""
@@ -137,6 +138,8 @@ class Adapters:
         if message.session_id is not None:
             return message.session_id
         found = await self._sessions.find_by_channel(message.origin, message.channel_id)
+        if found is None and self._policy.default_session is not None:
+            await self.join(message, self._policy.default_session)
         if found is not None or self._policy.default_session is not None:
             return found or self._policy.default_session
         return await self._create(message, _session_id(message)) if self._policy.on_unknown == "create" else None
@@ -176,8 +179,14 @@ class Adapters:
                 if own and (await self._sessions.get(session_id)).lifecycle_status == "closed":
                     session_id = _next_id(message, session_id)
                     continue
+            if not own and message.session_id is None:
+                await self.join(message, session_id)
             return session_id
         raise Unavailable("Every session that this chat could have is closed; give it one of its own.")
+
+
+async def _stays_outside(message: Received, session_id: str) -> None:
+    """Nobody keeps track of the chats of the default session."""
 
 
 async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:

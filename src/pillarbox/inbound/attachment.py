@@ -18,8 +18,8 @@ def described(message_type: str, content: str, payload_json: str | None) -> str:
     """
     payload = json.loads(payload_json) if payload_json else {}
     payload = payload if isinstance(payload, dict) else {}
-    said = content.strip()
-    if message_type == "voice" and said and said != _one_line(payload.get("caption")):
+    said, caption = content.strip(), payload.get("caption")
+    if message_type == "voice" and said and said != (caption.strip() if isinstance(caption, str) else ""):
         return content
     first = _line("Voice message" if message_type == "voice" else "File", payload)
     more = payload.get("more_files")
@@ -28,7 +28,7 @@ def described(message_type: str, content: str, payload_json: str | None) -> str:
 
 
 def _line(called: str, payload: dict[str, Any]) -> str:
-    """`File: /path/report.pdf (document, application/pdf, 120 kB)`, or why there is no path."""
+    """`File: /path/report.pdf (document, application/pdf, 120 kB)`, and what is wrong with it or why there is no path."""
     path, trouble = payload.get("path"), payload.get("trouble")
     name = _one_line(payload.get("name"))
     facts = [_one_line(payload.get("kind")), _one_line(payload.get("mime")), _size(payload.get("size"))]
@@ -39,7 +39,8 @@ def _line(called: str, payload: dict[str, Any]) -> str:
     if isinstance(path, str) and path:
         shown = _ACTING.sub("", " ".join(path.split()))
         told = f"{called}: {shown}"
-        about = ", ".join(part for part in (name if name and name not in shown else "", about) if part)
+        known = (name if name and name not in shown else "", about, _one_line(trouble))
+        about = ", ".join(part for part in known if part)
     else:
         told = f"{called}: {name or 'without a name'}"
         about = ", ".join(part for part in (about, _one_line(trouble) or "not available here") if part)

@@ -10,15 +10,16 @@ from pillarbox.inbound.strands import queries
 from pillarbox.storage import Step, checksum, instant_or_none
 
 
-def enrich(message: InboundMessage, content: str, payload_json: str) -> Step[None]:
-    """Write down content and payload under the claim they were learned under; a claim that was lost writes nothing."""
-    parts = (message.session_id, message.origin, message.message_type, content, payload_json)
+def enrich(learned: InboundMessage) -> Step[None]:
+    """Write down type, content and payload under the claim they were learned under; a claim that was lost writes nothing."""
+    parts = (learned.session_id, learned.origin, learned.message_type, learned.content, learned.payload_json)
     yield queries.enrich(
-        id=message.id,
-        token=message.token,
-        content=content,
-        payload_json=payload_json,
-        checksum=checksum(*parts, message.actor_id, message.actor_name, message.actor_avatar_url),
+        id=learned.id,
+        token=learned.token,
+        message_type=learned.message_type,
+        content=learned.content,
+        payload_json=learned.payload_json,
+        checksum=checksum(*parts, learned.actor_id, learned.actor_name, learned.actor_avatar_url),
     )
 
 

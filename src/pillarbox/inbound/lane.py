@@ -211,7 +211,7 @@ class InboundLane(StrandLeases[Parcel]):
         later = now + self._rescue.later
         rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
         due = {session_id: now for session_id, _ in overdue} | {key: instant(due_at) for key, due_at in rows}
-        yield queries.rescue_strands(rows=list(due.items()))
+        yield queries.rescue_strands(rows=list(due.items()), now=now)
 
     def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
         if not settlements:
@@ -226,7 +226,7 @@ class InboundLane(StrandLeases[Parcel]):
             behind = [(s.strand.key, s.row.message.seq) for s in held if _has_next(s, locked)]
             heads = yield from strands.next_heads(behind)
             yield queries.settle_strands(
-                rows=[self._settled_strand(each, heads, locked[each.strand.key], now) for each in held]
+                rows=[self._settled_strand(each, heads, locked[each.strand.key], now) for each in held], now=now
             )
         return lost
 

@@ -55,7 +55,9 @@ WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.se
 RETURNING inbound_queue.session_id, inbound_queue.next_retry_at
 
 -- name: rescue_strands
-UPDATE inbound_strand SET lease_until = NULL, holder = NULL, failing = 1, due_at = rows.due_at
+UPDATE inbound_strand
+SET lease_until = NULL, holder = NULL, failing = 1, failing_since = COALESCE(inbound_strand.failing_since, :now),
+    due_at = rows.due_at
 FROM :rows(session_id text, due_at instant) WHERE inbound_strand.session_id = rows.session_id
 
 -- name: due_heads
@@ -140,6 +142,7 @@ ORDER BY session_id, seq LIMIT 1
 -- name: settle_strands
 UPDATE inbound_strand
 SET lease_until = NULL, holder = NULL, head_seq = rows.head_seq, due_at = rows.due_at, failing = rows.failing,
+    failing_since = CASE WHEN rows.failing = 1 THEN COALESCE(inbound_strand.failing_since, :now) END,
     open_count = inbound_strand.open_count - rows.ended,
     last_message_sent = COALESCE(rows.sent, inbound_strand.last_message_sent),
     last_input_origin = COALESCE(rows.origin, inbound_strand.last_input_origin),
@@ -158,7 +161,7 @@ WHERE session_id = :session_id AND seq >= :head_seq AND status IN ('pending', 'p
 -- The token grows, so that whoever still delivers can no longer report anything.
 UPDATE inbound_strand
 SET state = 'closed', head_seq = NULL, due_at = NULL, lease_until = NULL, holder = NULL, token = token + 1,
-    open_count = 0, failing = 0
+    open_count = 0, failing = 0, failing_since = NULL
 WHERE session_id = :session_id
 
 -- name: hasten
@@ -183,7 +186,7 @@ WHERE id = :id
 -- The token grows: a delivery under way can no longer report anything.
 UPDATE inbound_strand
 SET head_seq = :head_seq, due_at = :due_at, lease_until = NULL, holder = NULL, token = token + 1,
-    open_count = open_count - 1, failing = 0
+    open_count = open_count - 1, failing = 0, failing_since = NULL
 WHERE session_id = :session_id
 
 -- name: shorten
@@ -297,7 +300,7 @@ UPDATE inbound_queue SET confirmed_at = :now WHERE id :in(ids bigint)
 
 -- name: enrich
 -- Fenced: only whoever delivers a message learns more about it.
-UPDATE inbound_queue SET content = :content, payload_json = :payload_json, checksum = :checksum
+UPDATE inbound_queue SET message_type = :message_type, content = :content, payload_json = :payload_json, checksum = :checksum
 WHERE id = :id AND token = :token AND status = 'processing'
 
 -- name: endings

@@ -14,7 +14,7 @@ WHERE key_id > :after ORDER BY key_id LIMIT :limit
 
 -- name: revoke
 -- The first revocation counts.
-UPDATE api_keys SET revoked_at = COALESCE(revoked_at, :now) WHERE key_id = :key_id RETURNING key_id
+UPDATE api_keys SET revoked_at = COALESCE(revoked_at, :now) WHERE key_id = :key_id RETURNING tenant
 
 -- name: revoke_tenant
 UPDATE api_keys SET revoked_at = :now WHERE tenant = :tenant AND revoked_at IS NULL

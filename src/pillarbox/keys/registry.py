@@ -72,11 +72,14 @@ class Keys:
         """End a key; ending it again changes nothing."""
         now = self._clock.now()
 
-        def work() -> Step[None]:
-            if not (yield _queries.revoke(key_id=key_id, now=now)):
+        def work() -> Step[str | None]:
+            rows = yield _queries.revoke(key_id=key_id, now=now)
+            if not rows:
                 raise NotFound(f"There is no key {printable(key_id)}; list the keys to see their ids.")
+            tenant: str | None = rows[0][0]
+            return tenant
 
-        await self._audit.write(Act("key.revoke", "key", key_id), work)
+        await self._audit.write(lambda tenant: Act("key.revoke", "key", key_id, tenant), work)
         self._forget()
 
     async def revoke_tenant(self, tenant: str) -> None:

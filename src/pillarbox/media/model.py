@@ -57,6 +57,7 @@ class MediaPolicy:
     """How large, how long, and for how long."""
 
     max_bytes: int = 20 * 1024 * 1024
+    max_total_bytes: int = 10 * 1024 * 1024 * 1024
     fetch_timeout: float = 60.0
     retention: timedelta = timedelta(days=1)
     attempts: int = 5
@@ -81,6 +82,9 @@ def references_in(payload: Any, *, origin: str, channel_id: str | None, message_
     if not isinstance(payload, dict):
         return []
     more = payload.get("more_files")
+    if origin == "discord":
+        # A thread whose session is that of its channel still has its messages to itself.
+        channel_id = _text(payload.get("thread_id")) or channel_id
     named = [payload, *(more if isinstance(more, list) else [])]
     return [_reference(each, origin, channel_id, message_id) for each in named if isinstance(each, dict)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from pillarbox.inbound.adapter import Received
 from pillarbox.inbound.enrichment import ended_before, enrich
 from pillarbox.inbound.model import InboundMessage
 from pillarbox.media.fetch import Fetcher
+from pillarbox.media.leftovers import Leftovers
 from pillarbox.media.model import Entry, Gone, Kept, MediaPolicy, NotNow, Reference, digest_of, references_in
 from pillarbox.media.store import MediaStore
 from pillarbox.media.transcribe import Transcriber
@@ -25,11 +27,13 @@ from pillarbox.telemetry import brief, logger
 _log = logger(__name__)
 
 _PRUNE_EVERY = 300.0
+_SWEEP_EVERY = 3600.0
+_LEFT_FOR_SECONDS = 86_400.0
 _PRUNED_AT_ONCE = 500
 _MOST_FETCHED = 8
 _MOST_HEARD = 4
 _MOST_FILES = 20
-NOTHING_HEARD = "(nothing that could be understood)"
+_NO_WORDS = "no words were heard in it"
 
 
 class Media:
@@ -51,6 +55,8 @@ class Media:
         self._client = client
         self._database = database
         self._store = store
+        self._leftovers = Leftovers(store)
+        self._swept_up_to = ""
         self._fetcher = fetcher
         self._transcriber = transcriber
         self._policy = policy
@@ -98,7 +104,7 @@ class Media:
         await self._client.close()
 
     def chores(self) -> Sequence[Chore]:
-        return [Chore("media.prune", _PRUNE_EVERY, self.prune)]
+        return [Chore("media.prune", _PRUNE_EVERY, self.prune), Chore("media.sweep", _SWEEP_EVERY, self.sweep)]
 
     async def prune(self) -> bool:
         """Delete files of messages that ended long enough ago; answers whether there may be more."""
@@ -110,6 +116,20 @@ class Media:
         over = await self._database.read(partial(ended_before, ids, before))
         await asyncio.to_thread(self._store.forget, over)
         return len(ids) == _PRUNED_AT_ONCE
+
+    async def sweep(self) -> bool:
+        """Remove from the next part of the folder what crashes left there a day ago or longer; answers whether there are more."""
+        parts = [part for part in await asyncio.to_thread(self._leftovers.parts) if part > self._swept_up_to]
+        self._swept_up_to = parts[0] if parts else ""
+        if not parts:
+            return False
+        before = time.time() - _LEFT_FOR_SECONDS
+        if marks := await asyncio.to_thread(self._leftovers.look, parts[0], before):
+            ids = sorted({mark.message_id for mark in marks})
+            now = self._database.clock.now()
+            over = set(await self._database.read(partial(ended_before, ids, now)))
+            await asyncio.to_thread(self._leftovers.remove, [mark for mark in marks if mark.message_id in over])
+        return True
 
     def _work(self, message_id: int, wanted: Sequence[Reference], *, speaks: bool) -> asyncio.Task[Entry]:
         """One piece of work for each message, whoever asks for it first."""
@@ -141,6 +161,8 @@ class Media:
         return entry
 
     async def _kept(self, message_id: int, reference: Reference) -> Kept:
+        if (reference.size or 0) <= self._policy.max_bytes:
+            await asyncio.to_thread(self._store.room.require, reference.size or 0)
         try:
             content = await self._fetcher.fetch(reference)
         except Gone as fault:
@@ -154,25 +176,42 @@ class Media:
         try:
             words = await self._transcriber.words(path, mime=reference.mime)
         except Gone as fault:
-            kept = msgspec.structs.replace(entry.files[0], trouble=str(fault))
-            return msgspec.structs.replace(entry, files=(kept, *entry.files[1:]), transcript="", unheard=None)
+            return _wordless(entry, str(fault))
         except NotNow as fault:
             return msgspec.structs.replace(entry, unheard=str(fault))
-        return msgspec.structs.replace(entry, transcript=words or NOTHING_HEARD, unheard=None)
+        if not words:
+            return _wordless(entry, _NO_WORDS)
+        return msgspec.structs.replace(entry, transcript=words, unheard=None)
 
     async def _enriched(self, message: InboundMessage, payload: dict[str, Any], entry: Entry) -> InboundMessage:
         """The row as its target will see it, written down under the claim, so that another attempt does no work again."""
-        files = [msgspec.to_builtins(kept) for kept in entry.files]
-        told = {**payload, **(files[0] if files else {})}
-        said = [] if "transcript" in payload or not entry.transcript else [entry.transcript]
-        if said:
-            told["transcript"] = entry.transcript
-        if isinstance(payload.get("more_files"), list):
-            told["more_files"] = [
-                {**each, **kept} for each, kept in zip(payload["more_files"], files[1:], strict=False)
-            ]
-        payload_json = json.dumps(told, ensure_ascii=False)
-        content = "\n".join([*([message.content] if message.content else []), *said])
-        if (content, payload_json) != (message.content, message.payload_json):
-            await self._database.write(partial(enrich, message, content, payload_json))
-        return msgspec.structs.replace(message, content=content, payload_json=payload_json)
+        learned = _learned(message, payload, entry)
+        if learned != message:
+            await self._database.write(partial(enrich, learned))
+        return learned
+
+
+def _wordless(entry: Entry, why: str) -> Entry:
+    """A recording that will never be words arrives as a file, with the reason."""
+    kept = msgspec.structs.replace(entry.files[0], trouble=why)
+    return msgspec.structs.replace(entry, files=(kept, *entry.files[1:]), transcript="", unheard=None)
+
+
+def _learned(message: InboundMessage, payload: dict[str, Any], entry: Entry) -> InboundMessage:
+    """The message with paths and words; a recording whose words were there for its first attempt is a text from then on."""
+    files = [msgspec.to_builtins(kept) for kept in entry.files]
+    told = {**payload, **(files[0] if files else {})}
+    if entry.unheard:
+        told["trouble"] = entry.unheard.rstrip(".")
+    content, message_type = message.content, message.message_type
+    if entry.transcript and "transcript" not in payload:
+        told["transcript"] = entry.transcript
+        told.pop("trouble", None)
+        content = "\n".join(filter(None, (message.content, entry.transcript)))
+        message_type = "text" if message.attempt_count <= 1 and len(files) == 1 else message_type
+    if isinstance(payload.get("more_files"), list):
+        told["more_files"] = [{**each, **kept} for each, kept in zip(payload["more_files"], files[1:], strict=False)]
+    payload_json = json.dumps(told, ensure_ascii=False)
+    if (content, payload) == (message.content, told):
+        return message
+    return msgspec.structs.replace(message, message_type=message_type, content=content, payload_json=payload_json)

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from pillarbox.media.model import Entry, Kept, NotNow, Reference
+from pillarbox.media.room import Room
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 80
@@ -29,9 +30,10 @@ _KNOWN = {"audio/ogg": ".ogg", "image/jpeg": ".jpg", "image/webp": ".webp", "aud
 class MediaStore:
     """Files on this machine; every call blocks, and what it returns is on disk."""
 
-    def __init__(self, folder: str) -> None:
-        self._root = Path(folder)
-        self._entries = self._root / "by-message"
+    def __init__(self, folder: str, *, max_total_bytes: int) -> None:
+        self.root = Path(folder)
+        self.entries = self.root / "by-message"
+        self.room = Room(self.root, max_total_bytes)
 
     def entry(self, message_id: int) -> Entry | None:
         """What is known of a message's files, if they are still there."""
@@ -45,7 +47,7 @@ class MediaStore:
     def write(self, message_id: int, entry: Entry) -> None:
         """Remember what is known of a message's files."""
         try:
-            self._entries.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.entries.mkdir(parents=True, exist_ok=True, mode=0o700)
             _write(self._entry_file(message_id), msgspec.json.encode(entry))
         except OSError as error:
             raise NotNow(f"The media folder cannot be written ({error.strerror}).") from error
@@ -53,25 +55,27 @@ class MediaStore:
     def put(self, message_id: int, content: bytes, about: Reference) -> Kept:
         """Keep a content for a message."""
         digest = sha256(content).hexdigest()
-        folder = self._root / digest[:2] / digest
+        folder = self.root / digest[:2] / digest
         file = folder / file_name(about)
         try:
             for _ in range(_MOST_TRIES):
                 (folder / ".for").mkdir(parents=True, exist_ok=True, mode=0o700)
                 (folder / ".for" / str(message_id)).touch()
                 if not file.exists():
+                    self.room.take(len(content))
                     _write(file, content)
                 # Whoever tidied up meanwhile may have moved the folder away.
                 if file.exists():
                     return Kept(path=str(file), sha256=digest, size=len(content))
         except OSError as error:
+            self.room.count_again()
             raise NotNow(f"The media folder cannot be written ({error.strerror}).") from error
         raise NotNow("The media folder is being tidied up.")
 
     def messages(self, limit: int, after: int) -> list[int]:
         """Messages that have files here, in order, from the one after `after`."""
         try:
-            names = [entry.name for entry in os.scandir(self._entries)]
+            names = [entry.name for entry in os.scandir(self.entries)]
         except OSError:
             return []
         numbers = sorted(int(name[:-5]) for name in names if re.fullmatch(r"[0-9]{1,19}\.json", name))
@@ -82,27 +86,34 @@ class MediaStore:
         done = 0
         for message_id in message_ids:
             for digest in _digests(self._entry_file(message_id)):
-                self._let_go(self._root / digest[:2] / digest, message_id)
+                self.let_go(digest, message_id)
             with suppress(OSError):
                 self._entry_file(message_id).unlink()
                 done += 1
         return done
 
-    def _let_go(self, folder: Path, message_id: int) -> None:
+    def tells_of(self, message_id: int, digest: str) -> bool:
+        """Whether a message is known to need a content."""
+        return digest in _digests(self._entry_file(message_id))
+
+    def let_go(self, digest: str, message_id: int) -> None:
+        """A message no longer needs a content; once nobody does, it is deleted."""
+        folder = self.root / digest[:2] / digest
         with suppress(OSError):
             (folder / ".for" / str(message_id)).unlink(missing_ok=True)
             if any((folder / ".for").iterdir()):
                 return
-            aside = self._root / f".gone-{folder.name}-{os.getpid()}"
+            aside = self.root / f".gone-{folder.name}-{os.getpid()}"
             folder.rename(aside)
             if any((aside / ".for").iterdir()):
                 # Somebody needs it again since we looked.
                 aside.rename(folder)
             else:
                 shutil.rmtree(aside, ignore_errors=True)
+                self.room.count_again()
 
     def _entry_file(self, message_id: int) -> Path:
-        return self._entries / f"{message_id}.json"
+        return self.entries / f"{message_id}.json"
 
 
 def file_name(about: Reference) -> str:

@@ -11,8 +11,7 @@ import msgspec
 
 from pillarbox.operators.model import Count
 from pillarbox.operators.nodes import Node, Nodes, missed
-from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
-from pillarbox.storage.ids import earliest_id
+from pillarbox.storage import Database, Row, Step, instant, load_queries
 
 _queries = load_queries("pillarbox.operators", "attention.sql")
 
@@ -26,7 +25,7 @@ _THIS_HOUR = timedelta(hours=1)
 
 
 class AttentionItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that needs an operator; `count` is how many messages it holds up or concerns."""
+    """One thing that needs an operator; `count` is how many messages it holds up or concerns, at least so many if not `exact`."""
 
     kind: Kind
     id: str
@@ -37,17 +36,21 @@ class AttentionItem(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     tenant_id: str | None = None
     session_id: str | None = None
+    exact: bool = True
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that needs an operator, the oldest of each kind first; `counts` tells how many of each kind there are."""
+    """What needs an operator, the oldest of each kind first; `counts` tells how many of each kind there are.
+
+    A count that is not `exact` is a lower bound: there are at least so many.
+    """
 
     items: Sequence[AttentionItem]
     counts: dict[Kind, Count]
 
 
 class AttentionDesk:
-    """Looks at a bounded part of each pipe, on indexes that hold only trouble."""
+    """Looks at a bounded part of each pipe, on indexes that hold only trouble, in the order of when it began."""
 
     def __init__(self, database: Database, nodes: Nodes) -> None:
         self._database = database
@@ -56,30 +59,32 @@ class AttentionDesk:
 
     async def look(self) -> Attention:
         now = self._clock.now()
-        since = earliest_id(self._clock.shown(now - _LATELY))
-        groups = await self._database.read(lambda: self._groups(now, since))
+        groups = await self._database.read(lambda: self._groups(now))
         gone = [self._gone(node, now) for node in missed(await self._nodes.list())]
-        groups["gone-node"] = (gone, len(gone))
+        groups["gone-node"] = (gone, True)
         items: list[AttentionItem] = []
         for found, _ in groups.values():
             items += sorted(found, key=lambda item: item.since)[:_SHOWN]
-        counts = {kind: Count(seen, seen < _LOOKED_AT) for kind, (_, seen) in groups.items()}
-        return Attention(items=items, counts=counts)
+        return Attention(
+            items=items, counts={kind: Count(len(found), exact) for kind, (found, exact) in groups.items()}
+        )
 
-    def _groups(self, now: datetime, since: str) -> Step[dict[Kind, tuple[list[AttentionItem], int]]]:
-        sessions = self._stuck("stuck-session", (yield _queries.stuck_inbound(most=_LOOKED_AT)), now)
-        events = self._stuck("stuck-events", (yield _queries.stuck_hooks(most=_LOOKED_AT)), now)
-        dead = self._dead((yield _queries.dead(most=_LOOKED_AT)), now)
-        unsent = yield _queries.unsent(since=since, most=_LOOKED_AT)
-        retrying = yield _queries.retrying(most=_LOOKED_AT)
-        failed = [self._failed(row, now) for row in unsent]
-        failing = self._failing(unsent, retrying, now)
+    def _groups(self, now: datetime) -> Step[dict[Kind, tuple[list[AttentionItem], bool]]]:
+        """Of each kind what was found, and whether that is all: every look ends after so many."""
+        long_ago, lately, this_hour = now - _STUCK_AFTER, now - _LATELY, now - _THIS_HOUR
+        inbound = yield _queries.stuck_inbound(before=long_ago, most=_LOOKED_AT)
+        hooks = yield _queries.stuck_hooks(before=long_ago, most=_LOOKED_AT)
+        dead = yield _queries.dead(most=_LOOKED_AT)
+        failed = yield _queries.failed(since=lately, most=_LOOKED_AT)
+        failing = yield _queries.failing(since=this_hour, most=_LOOKED_AT)
+        retrying = yield _queries.retrying(since=this_hour, most=_LOOKED_AT)
+        all_seen = _is_all(failing) and _is_all(retrying)
         return {
-            "stuck-session": (sessions, len(sessions)),
-            "stuck-events": (events, len(events)),
-            "failing-provider": (failing, len(failing)),
-            "failed-message": (failed, len(failed)),
-            "dead-event": (dead, len(dead)),
+            "stuck-session": (self._stuck("stuck-session", inbound, now), _is_all(inbound)),
+            "stuck-events": (self._stuck("stuck-events", hooks, now), _is_all(hooks)),
+            "failing-provider": (self._failing([*failing, *retrying], now, exact=all_seen), all_seen),
+            "failed-message": ([self._failed(row, now) for row in failed], _is_all(failed)),
+            "dead-event": (self._dead(dead, now), _is_all(dead)),
         }
 
     def _stuck(self, kind: Kind, rows: Iterable[Row], now: datetime) -> list[AttentionItem]:
@@ -88,7 +93,7 @@ class AttentionDesk:
             self._item(
                 kind,
                 str(row_id),
-                created_at,
+                failing_since,
                 now,
                 session_id=session_id,
                 count=waiting,
@@ -97,8 +102,7 @@ class AttentionDesk:
                 if kind == "stuck-session"
                 else "Mend what listens to its events, and retry it.",
             )
-            for row_id, session_id, created_at, error, attempts, waiting in rows
-            if instant(created_at) <= now - _STUCK_AFTER
+            for row_id, session_id, failing_since, error, attempts, waiting in rows
         ]
 
     def _dead(self, rows: Iterable[Row], now: datetime) -> list[AttentionItem]:
@@ -116,28 +120,22 @@ class AttentionDesk:
         ]
 
     def _failed(self, row: Row, now: datetime) -> AttentionItem:
-        message_id, tenant_id, _, _, created_at, error = row
+        message_id, tenant_id, failed_at, error = row
         return self._item(
             "failed-message",
             message_id,
-            created_at,
+            failed_at,
             now,
             tenant_id=tenant_id,
             reason=error or "It failed for good.",
             action="Mend what the error names and retry it.",
         )
 
-    def _failing(self, unsent: Iterable[Row], retrying: Iterable[Row], now: datetime) -> list[AttentionItem]:
+    def _failing(self, failures: Iterable[Row], now: datetime, *, exact: bool) -> list[AttentionItem]:
         """Whoever failed messages within the hour, by tenant and provider."""
-        hour = earliest_id(self._clock.shown(now - _THIS_HOUR))
         groups: dict[tuple[str, str], list[tuple[datetime, str]]] = defaultdict(list)
-        for message_id, tenant_id, channel, provider, created_at, error in unsent:
-            if message_id >= hour:
-                groups[tenant_id, provider or channel].append((instant(created_at), error or ""))
-        for _, tenant_id, channel, provider, created_at, error, tried_at in retrying:
-            tried = instant_or_none(tried_at)
-            if tried is not None and tried >= now - _THIS_HOUR:
-                groups[tenant_id, provider or channel].append((instant(created_at), error or ""))
+        for tenant_id, channel, provider, at, error in failures:
+            groups[tenant_id, provider or channel].append((instant(at), error or ""))
         return [
             self._item(
                 "failing-provider",
@@ -146,6 +144,7 @@ class AttentionDesk:
                 now,
                 tenant_id=tenant_id,
                 count=len(found),
+                exact=exact,
                 reason=max(found)[1] or "Its sends fail.",
                 action="Look at the provider's status and the tenant's credentials; what waits is tried again by itself.",
             )
@@ -176,6 +175,7 @@ class AttentionDesk:
         count: int = 1,
         tenant_id: str | None = None,
         session_id: str | None = None,
+        exact: bool = True,
     ) -> AttentionItem:
         at = instant(since)
         return AttentionItem(
@@ -188,4 +188,9 @@ class AttentionDesk:
             count=count,
             tenant_id=tenant_id,
             session_id=session_id,
+            exact=exact,
         )
+
+
+def _is_all(rows: Sequence[Row]) -> bool:
+    return len(rows) < _LOOKED_AT

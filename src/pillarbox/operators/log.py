@@ -12,7 +12,7 @@ from pillarbox.filters.conditions import needs_tenant
 from pillarbox.filters.model import words
 from pillarbox.operators.model import Count, LogItem, Stretch
 from pillarbox.operators.places import ENDED, Places, cursor_of, places_of, unknown_cursor
-from pillarbox.operators.routes import Route, routes_of
+from pillarbox.operators.routes import Heads, Route, routes_of
 from pillarbox.operators.seeking import start_of
 from pillarbox.operators.tail import Changes, Tail
 from pillarbox.operators.walking import Found, Place, Walked, walk
@@ -64,7 +64,7 @@ class Log:
         return Count(matching, False)
 
     def follow(self, wanted: Filter = EVERYTHING, *, tenant_id: str = "") -> AbstractAsyncContextManager[Changes]:
-        """What comes in and what changes from now on; None now and then while nothing does."""
+        """What comes in, changes or no longer matches from now on; None now and then while nothing does."""
         scope = words("pipe", "outbound") & words("tenant", tenant_id) if tenant_id else EVERYTHING
         return Tail(self._database, self._glance, scope & wanted, self._tails).following()
 
@@ -85,12 +85,12 @@ class Log:
             tail.ring()
 
     async def look(
-        self, wanted: Filter, *, cursor: str, limit: int, rounds: int = MOST_ROUNDS
+        self, wanted: Filter, *, cursor: str, limit: int, rounds: int = MOST_ROUNDS, heads: Heads | None = None
     ) -> tuple[list[Found], str | None]:
         """Matches and the cursor of the next page, out of a bounded number of stretches of each walk."""
         places = places_of(cursor, wanted)
         now = self._clock.now()
-        routes = self._routes(wanted, now)
+        routes = routes_of(wanted, now=now, contact_hash=self._contact_hash, heads=heads)
         found: list[Found] = []
         while rounds and len(found) < limit:
             left = limit - len(found)
@@ -106,9 +106,6 @@ class Log:
 
     async def _glance(self, wanted: Filter, cursor: str, limit: int) -> tuple[list[Found], str | None]:
         return await self.look(wanted, cursor=cursor, limit=limit, rounds=1)
-
-    def _routes(self, wanted: Filter, now: datetime) -> list[Route]:
-        return routes_of(wanted, now=now, contact_hash=self._contact_hash)
 
     def _contact_hash(self, tenant_id: str, address: str) -> str:
         return self._outbound.contact_hash(tenant_id, "", address)

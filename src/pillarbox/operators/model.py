@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -38,6 +38,14 @@ class LogItem(msgspec.Struct, frozen=True, kw_only=True):
     seq: int | None = None
     origin: str | None = None
     type: str | None = None
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """A message or event that a follower was shown, and that no longer matches or is no longer kept."""
+
+    pipe: Pipe
+    id: str
+    left: Literal[True] = True
 
 
 class Stretch(msgspec.Struct, Generic[T], frozen=True):

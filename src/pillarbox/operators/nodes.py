@@ -43,11 +43,14 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def missed(nodes: Sequence[Node]) -> list[Node]:
-    """Those that went away without stopping, and in whose place nobody of that name has been started since."""
-    started = [(node.name, node.role, node.started_at) for node in nodes if node.state == "alive"]
+    """Those that went away without stopping, in whose place nobody of that name was started since, to be stopped or not."""
 
     def is_back(gone: Node) -> bool:
-        return any((name, role) == (gone.name, gone.role) and at >= gone.last_seen for name, role, at in started)
+        return any(
+            (node.name, node.role) == (gone.name, gone.role) and node.started_at >= gone.last_seen
+            for node in nodes
+            if node is not gone
+        )
 
     return [node for node in nodes if node.state == "gone" and not is_back(node)]
 

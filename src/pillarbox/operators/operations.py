@@ -16,9 +16,12 @@ from pillarbox.audit import Act, Audit, actor
 from pillarbox.audit.ledger import record
 from pillarbox.errors import InvalidInput, NotFound, Unavailable
 from pillarbox.filters import Filter, parse_filter
+from pillarbox.filters.model import words
 from pillarbox.operators.bulk import ACTIONS, Action, Bulk, Deed, fitting
 from pillarbox.operators.log import MOST_COUNTED, Log
 from pillarbox.operators.model import Count, LogItem
+from pillarbox.operators.routes import Heads
+from pillarbox.operators.seeking import heads_after
 from pillarbox.process import is_dead
 from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
 from pillarbox.storage.ids import AFTER_ALL, earliest_id, new_id
@@ -97,7 +100,7 @@ class Operations:
             rows: list[Row] = yield _queries.get(operation_id=operation_id)
             return rows[0]
 
-        row = await self._audit.write(Act(f"{action}.all", "operation", operation_id), work)
+        row = await self._audit.write(Act(f"{action}.all", "operation", operation_id, wanted.only("tenant")), work)
         self.kick()
         return self._operation(row)
 
@@ -120,13 +123,13 @@ class Operations:
 
     async def stop(self, operation_id: str) -> Operation:
         """End an operation where it is: what was done stays done, and nothing more is."""
-        await self.get(operation_id)
+        tenant = parse_filter((await self.get(operation_id)).filter).only("tenant")
         now = self._clock.now()
 
         def work() -> Step[None]:
             yield _queries.stop(operation_id=operation_id, now=now)
 
-        await self._audit.write(Act("stop", "operation", operation_id), work)
+        await self._audit.write(Act("stop", "operation", operation_id, tenant), work)
         return await self.get(operation_id)
 
     def kick(self) -> None:
@@ -220,13 +223,21 @@ class Operations:
 
     async def _step(self, taken: Row) -> bool:
         """The next few messages; whether there may be more."""
-        action, reached = taken[1], json.loads(taken[13] or '{"part": 0, "cursor": ""}')
+        action, reached = taken[1], json.loads(taken[13] or '{"part": 0}')
         parts = fitting(action, parse_filter(taken[2]))
-        found, following = await self._log.look(parts[reached["part"]], cursor=reached["cursor"], limit=_AT_ONCE)
-        place: dict[str, Any] | None = {"part": reached["part"], "cursor": following}
-        if following is None:
+        part, heads = parts[reached["part"]], Heads(*reached.get("heads", ()))
+        if "cursor" not in reached:
+            heads = await self._database.read(partial(heads_after, part, heads.after))
+        wanted = part & words("status", "failed") if heads.after else part
+        cursor = reached.get("cursor", "")
+        found, following = await self._log.look(wanted, cursor=cursor, limit=_AT_ONCE, heads=heads)
+        place: dict[str, Any] | None = {"part": reached["part"], "cursor": following, "heads": heads}
+        if following is None and heads.last is not None:
+            # There are more failing sessions than are looked at together.
+            place = {"part": reached["part"], "heads": [heads.last]}
+        elif following is None:
             further = reached["part"] + 1
-            place = {"part": further, "cursor": ""} if further < len(parts) else None
+            place = {"part": further} if further < len(parts) else None
         items = [each.item for each in found]
         deed = await self._database.write(partial(self._advance, taken, items, place, self._clock.now()))
         if deed is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from pillarbox.filters import PIPES, Conditions, Filter, Pipe, conditions_of
 from pillarbox.filters.conditions import ContactHash
@@ -14,7 +15,9 @@ from pillarbox.filters.words import STATUSES
 _QUEUED = ("pending", "processing", "retrying")
 _UNSENT = ("failed", "bounced", "canceled", "expired")
 _HEADS = ("failed", "processing")
-_MOST_HEADS = 20_000
+_FAILING = "s.failing = 1"
+MOST_HEADS = 20_000
+"""Of so many failing sessions the heads are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +44,34 @@ class Route:
         return not self.conditions.texts
 
 
-def routes_of(wanted: Filter, *, now: datetime, contact_hash: ContactHash) -> list[Route]:
-    """The walks that together find every match once."""
+class Heads(NamedTuple):
+    """A part of the failing sessions by their ids, after the first and up to the last; to the end without a last."""
+
+    after: str = ""
+    last: str | None = None
+
+
+def routes_of(wanted: Filter, *, now: datetime, contact_hash: ContactHash, heads: Heads | None = None) -> list[Route]:
+    """The walks that together find every match once; of failing sessions only those among the given `heads`."""
     found: list[Route] = []
     for pipe in PIPES:
         choose = _CHOICES[pipe]
         for part in _parts(wanted, pipe):
             conditions = conditions_of(part, pipe, now=now, contact_hash=contact_hash)
             if conditions is not None:
-                route = choose(part, conditions, contact_hash)
+                route = _narrowed(choose(part, conditions, contact_hash), heads)
                 rest = conditions_of(_rest(part, route.answers), pipe, now=now, contact_hash=contact_hash)
                 found.append(replace(route, conditions=rest or conditions, name=f"{pipe}{len(found)}"))
     return found
+
+
+def _narrowed(route: Route, heads: Heads | None) -> Route:
+    if heads is None or _FAILING not in route.table:
+        return route
+    within, params = f"{_FAILING} AND s.session_id > :heads_after", {"heads_after": heads.after}
+    if heads.last is not None:
+        within, params = f"{within} AND s.session_id <= :heads_last", params | {"heads_last": heads.last}
+    return replace(route, table=route.table.replace(_FAILING, within), params={**route.params, **params})
 
 
 def _rest(wanted: Filter, answers: Sequence[str]) -> Filter:
@@ -141,12 +160,12 @@ def _of_session(pipe: Pipe, table: str, strands: str, wanted: Filter, conditions
     if status is not None and len(status) == 1 and status[0] in _HEADS:
         held = pipe == "hooks" and status[0] == "processing"
         place = "m.seq >= s.head_seq AND m.seq <= s.held_seq" if held else "m.seq = s.head_seq"
-        marked = "s.failing = 1" if status[0] == "failed" else "s.lease_until IS NOT NULL"
+        marked = _FAILING if status[0] == "failed" else "s.lease_until IS NOT NULL"
         columns = "s.session_id, s.head_seq, s.held_seq" if held else "s.session_id, s.head_seq"
         # The sum keeps planners from walking all ids to find the few that stand at the heads.
         return Route(
             pipe,
-            f"(SELECT {columns} FROM {strands} WHERE {marked} LIMIT {_MOST_HEADS}) s CROSS JOIN {table}",
+            f"(SELECT {columns} FROM {strands} WHERE {marked} LIMIT {MOST_HEADS}) s CROSS JOIN {table}",
             f"m.session_id = s.session_id AND {place}",
             "m.id + 0",
             conditions,

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from pillarbox.audit import Act, Audit
 from pillarbox.errors import InvalidInput
 from pillarbox.filters.model import words
 from pillarbox.operators.log import Log
@@ -39,6 +40,7 @@ class SandboxControls:
     def __init__(self, database: Database, log: Log, sandbox: Sandbox) -> None:
         self._database = database
         self._clock = database.clock
+        self._audit = Audit(database)
         self._log = log
         self._nothing_until = 0.0
         sandbox.obey = self._next
@@ -60,7 +62,7 @@ class SandboxControls:
                 )
             yield _queries.arrange(trouble_id=trouble_id, channel=channel, trouble=trouble, times=times, now=now)
 
-        await self._database.write(work)
+        await self._audit.write(Act("sandbox.arrange", "sandbox", f"{channel}:{trouble}"), work)
         self._nothing_until = 0.0
         self._database.ring()
         return Control(
@@ -85,7 +87,7 @@ class SandboxControls:
         def work() -> Step[None]:
             yield _queries.clear()
 
-        await self._database.write(work)
+        await self._audit.write(Act("sandbox.clear", "sandbox", "all"), work)
 
     async def mailbox(self, *, cursor: str = "", limit: int = 100) -> Stretch[MessageItem]:
         """The messages that the sandbox was given, the newest first."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from pillarbox.operators.routes import Route
+from pillarbox.filters import Filter
+from pillarbox.operators import routes
+from pillarbox.operators.routes import Heads, Route
 from pillarbox.operators.walking import Place
 from pillarbox.storage import Step, instant, load_queries
 from pillarbox.storage.ids import earliest_id
@@ -35,3 +37,11 @@ def start_of(route: Route, at: datetime, shown: Callable[[datetime], datetime]) 
         else:
             low = middle
     return high + 1
+
+
+def heads_after(part: Filter, after: str) -> Step[Heads]:
+    """The next failing sessions of a part of a filter, as many as are looked at together."""
+    look = {"inbound": _queries.inbound_heads, "hooks": _queries.hooks_heads}.get(part.only("pipe") or "")
+    is_found_otherwise = part.only("session") is not None or part.wanted("id") is not None
+    rows = [] if look is None or is_found_otherwise else (yield look(after=after, most=routes.MOST_HEADS))
+    return Heads(after, rows[0][0] if rows else None)

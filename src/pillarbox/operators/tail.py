@@ -9,13 +9,14 @@ from contextlib import aclosing, asynccontextmanager
 from pillarbox.audit.ledger import queries as audit_queries
 from pillarbox.engine import Bell
 from pillarbox.errors import TooMany
-from pillarbox.filters import Filter
+from pillarbox.filters import PIPES, Filter, Pipe
 from pillarbox.filters.model import words
-from pillarbox.operators.model import LogItem
+from pillarbox.operators.model import Left, LogItem
 from pillarbox.operators.walking import Found
-from pillarbox.storage import Database, Step
+from pillarbox.storage import Database, Row, Step
 
-Changes = AsyncIterator[LogItem | None]
+Changes = AsyncIterator[LogItem | Left | None]
+Key = tuple[Pipe, str]
 Look = Callable[[Filter, str, int], Awaitable[tuple[list[Found], str | None]]]
 
 _MOST_FOLLOWERS = 100
@@ -33,6 +34,7 @@ class Tail:
     """One follower: the newest that match, and those seen before which have not ended, looked at again and again.
 
     Changes of older messages are seen where an operator's action made them, or an attempt under way or waiting when it began.
+    Of what was seen and no longer matches it is told that it left.
     """
 
     def __init__(self, database: Database, look: Look, wanted: Filter, others: set[Tail]) -> None:
@@ -40,7 +42,8 @@ class Tail:
         self._look = look
         self._wanted = wanted
         self._others = others
-        self._seen: dict[tuple[str, str], LogItem] = {}
+        self._grows_old = any(term.name == "age" for term in wanted.terms)
+        self._seen: dict[Key, LogItem] = {}
         self._last_action = ""
         self._bell = Bell()
 
@@ -66,7 +69,7 @@ class Tail:
         self._differing([*open_ones, *found])
         self._last_action = await self._database.read(_newest_action)
 
-    async def _changes(self) -> AsyncGenerator[LogItem | None, None]:
+    async def _changes(self) -> AsyncGenerator[LogItem | Left | None, None]:
         while True:
             self._bell.clear()
             changed = await self._step()
@@ -77,14 +80,19 @@ class Tail:
                 await self._bell.wait(_LOOK_EVERY)
             await asyncio.sleep(_REST)
 
-    async def _step(self) -> list[LogItem]:
-        """What is new or otherwise than it was, the oldest first."""
+    async def _step(self) -> list[LogItem | Left]:
+        """What is new or otherwise than it was, the oldest first, and what left."""
         found = await self._newest()
         there = {_key(each.item) for each in found}
-        again = [*self._watched(there), *(await self._acted_on())]
-        if again:
-            found += (await self._look(words("id", *dict.fromkeys(again)) & self._wanted, "", len(again) * 2))[0]
-        return self._differing(sorted(found, key=lambda each: each.at))
+        doubtful = self._doubtful(found, there)
+        again = dict.fromkeys([*(row_id for _, row_id in doubtful), *(await self._acted_on())])
+        if not again:
+            return [*self._differing(found)]
+        doubtful += [key for pipe in PIPES for row_id in again if (key := (pipe, row_id)) in self._seen]
+        found += (await self._look(words("id", *again) & self._wanted, "", len(again) * 2))[0]
+        there = {_key(each.item) for each in found}
+        left = [key for key in dict.fromkeys(doubtful) if key not in there]
+        return [*self._differing(found), *self._leaving(left)]
 
     async def _newest(self) -> list[Found]:
         """The newest, back to one that was seen before."""
@@ -97,25 +105,35 @@ class Tail:
                 break
         return found
 
-    def _watched(self, there: set[tuple[str, str]]) -> list[str]:
-        """The ids of what has not ended and is no longer among the newest."""
-        waiting = [key for key, item in reversed(self._seen.items()) if not _has_ended(item) and key not in there]
-        return [row_id for _, row_id in waiting[:_MOST_WATCHED]]
+    def _doubtful(self, found: list[Found], there: set[Key]) -> list[Key]:
+        """Those that were seen and may have changed: open ones, and those that should stand among the newest and do not."""
+        elsewhere = [(key, item) for key, item in reversed(self._seen.items()) if key not in there]
+        watched = [key for key, item in elsewhere if not _has_ended(item)][:_MOST_WATCHED]
+        if self._grows_old:
+            watched += [key for key, _ in elsewhere[-_MOST_WATCHED:]]
+        oldest = min((each.item.created_at for each in found), default=None)
+        missing = [key for key, item in elsewhere if oldest is None or item.created_at > oldest][:_MOST_WATCHED]
+        return [*watched, *missing]
 
     async def _acted_on(self) -> list[str]:
-        def work() -> Step[list[tuple[str, str]]]:
-            rows = yield audit_queries.list_since(after=self._last_action, limit=_MOST_ACTIONS)
-            return [(row[0], row[5]) for row in rows if row[4] in ("message", "inbound", "event")]
+        def work() -> Step[list[Row]]:
+            return (yield audit_queries.list_since(after=self._last_action, limit=_MOST_ACTIONS))
 
-        acted = await self._database.read(work)
-        if acted:
-            self._last_action = acted[-1][0]
-        return [subject for _, subject in acted]
+        rows = await self._database.read(work)
+        if rows:
+            self._last_action = rows[-1][0]
+        return [row[5] for row in rows if row[4] in ("message", "inbound", "event")]
+
+    def _leaving(self, keys: list[Key]) -> list[Left]:
+        for key in keys:
+            self._seen.pop(key, None)
+        return [Left(pipe=pipe, id=row_id) for pipe, row_id in keys]
 
     def _differing(self, found: list[Found]) -> list[LogItem]:
         """Those that are not as they were, which are now remembered as they are."""
         changed = []
-        for item in {_key(each.item): each.item for each in found}.values():
+        in_order = sorted(found, key=lambda each: each.at)
+        for item in {_key(each.item): each.item for each in in_order}.values():
             before = self._seen.pop(_key(item), None)
             self._seen[_key(item)] = item
             if before is None or (before.status, before.attempt_count) != (item.status, item.attempt_count):
@@ -130,7 +148,7 @@ def _newest_action() -> Step[str]:
     return newest or ""
 
 
-def _key(item: LogItem) -> tuple[str, str]:
+def _key(item: LogItem) -> Key:
     return item.pipe, item.id
 
 

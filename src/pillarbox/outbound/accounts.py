@@ -90,7 +90,7 @@ class Accounts:
                 known = ", ".join(provider.options) or "none"
                 raise InvalidInput(f"{field}.{printable(option)}", f"is not an option of {name}, which has {known}.")
         if check_options := getattr(provider, "check_options", None):
-            check_options(field, config, self._policy.trusted | trusted)
+            check_options(field, config, self._policy.trusted_on(channel) | trusted)
 
     def _check_credentials(self, field: str, provider: Provider, given: object) -> None:
         if not isinstance(given, dict):

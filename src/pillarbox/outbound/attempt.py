@@ -37,7 +37,7 @@ class Parcel(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What is to be remembered of an attempt."""
+    """What is to be remembered of an attempt; what was asked and answered only of one that did not end well."""
 
     judgement: Judgement
     provider: str | None = None
@@ -47,6 +47,8 @@ class Report(NamedTuple):
     delivered: bool = False
     opt_out: bool = False
     last_chance: bool = False
+    request: str | None = None
+    response: str | None = None
 
 
 _ACCEPTED, _TRANSIENT, _REJECTED = Report("accepted"), Report("transient"), Report("rejected")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pillarbox.errors import InvalidInput, SettingsError
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.destinations import check_origin
@@ -18,13 +20,19 @@ def check_policy(policy: OutboundPolicy, accounts: Accounts, providers: Provider
         if channel not in CHANNELS:
             raise InvalidInput(f"outbound.providers.{channel}", f"is no channel; those are {', '.join(CHANNELS)}.")
         accounts.check(f"outbound.providers.{channel}", channel, config)
-    for index, origin in enumerate(sorted(policy.trusted)):
-        check_origin(f"outbound.trusted_destinations.{index}", origin)
+    _check_origins("outbound", policy.trusted)
+    for channel, own in policy.channels.items():
+        _check_origins(f"outbound.channels.{channel}", own.trusted or ())
     for name, provider in policy.of_provider.items():
         if name not in providers:
             raise InvalidInput(f"providers.{name}", f"is no provider; those are {', '.join(sorted(providers))}.")
         if provider.timeout is not None and provider.timeout >= policy.lease.total_seconds():
             raise InvalidInput(f"providers.{name}.timeout_seconds", "must be below outbound.lease_seconds.")
+
+
+def _check_origins(section: str, trusted: Iterable[str]) -> None:
+    for index, origin in enumerate(sorted(trusted)):
+        check_origin(f"{section}.trusted_destinations.{index}", origin)
 
 
 async def check_key(database: Database, key_id: str) -> None:

@@ -31,6 +31,9 @@ _LIKE_A_MAILBOX = re.compile(r"[^@]+@[^.@]*[.@]")
 _FILLING = re.compile(r"[\s().\u2010-\u2015-]")
 _E164 = re.compile(r"\+[1-9][0-9]{1,14}")
 _ORIGIN = re.compile(r"[^:/?#]*://[^/?#]*")
+# A person of WhatsApp whose number is not shown, and a group; any other contact there is a number.
+_WHATSAPP_USER = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
+_WHATSAPP_GROUP = re.compile(r"group:[\x21-\x7e]{1,200}")
 _APNS_TOKEN = re.compile(r"[0-9A-Fa-f]{64,200}")
 
 
@@ -77,6 +80,17 @@ def _settled(field: str, number: str) -> str:
     return number
 
 
+def whatsapp(field: str, text: str) -> str:
+    """A number, the id of a person whose number is not shown (`US.1349`), or a group (`group:ID`)."""
+    given = _one_line(field, text, most=_LONGEST_NAME)
+    return given if is_whatsapp_user(given) or _WHATSAPP_GROUP.fullmatch(given) else phone(field, given)
+
+
+def is_whatsapp_user(text: str) -> bool:
+    """Whether a contact is a person's id at one business, which WhatsApp tells instead of a number."""
+    return _WHATSAPP_USER.fullmatch(text) is not None
+
+
 def device_token(field: str, text: str) -> str:
     """A token that names a device to its push service."""
     token = _one_line(field, text, most=_LONGEST_TOKEN)
@@ -108,8 +122,10 @@ def canonical(channel: str, contact: str, *, field: str = "contact") -> str:
     match channel if channel != "all" else _likely_channel(field, contact):
         case "email":
             return mailbox(field, contact)[1]
-        case "sms" | "voice" | "whatsapp":
+        case "sms" | "voice":
             return phone(field, contact)
+        case "whatsapp":
+            return whatsapp(field, contact)
         case "webhook":
             return url(field, contact)
         case "push":

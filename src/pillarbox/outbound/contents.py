@@ -11,7 +11,9 @@ import msgspec
 
 from pillarbox.clock import Clock
 from pillarbox.errors import InvalidInput, NotRetryable
+from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.model import NewAttachment, NewMessage
+from pillarbox.outbound.providers.webhook import signature_headers
 from pillarbox.outbound.reading import unknown_message
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.storage import Database, Row, Step, instant_or_none, load_queries
@@ -31,7 +33,10 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
-    """How a message is addressed and what goes along; the values of a webhook's headers are never shown."""
+    """How a message is addressed and what goes along; the values of a webhook's headers are never shown.
+
+    `signatures` are the headers that a webhook is signed in: none where its tenant has no signing secret.
+    """
 
     sender: str | None
     cc: Sequence[str]
@@ -43,15 +48,17 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     data: Mapping[str, Any] | None
     attachments: Sequence[Attached]
     expires_at: datetime | None
+    signatures: Sequence[str] = ()
 
 
 class Contents:
     """Reads what was handed in, of messages of any age."""
 
-    def __init__(self, database: Database, sealer: Sealer, clock: Clock) -> None:
+    def __init__(self, database: Database, sealer: Sealer, clock: Clock, accounts: Accounts) -> None:
         self._database = database
         self._sealer = sealer
         self._clock = clock
+        self._accounts = accounts
 
     async def get(self, message_id: str) -> Content:
         row = await self._row(message_id)
@@ -71,7 +78,12 @@ class Contents:
             data=options.get("data"),
             attachments=[_attached(file) for file in _files(row)],
             expires_at=None if expires_at is None else self._clock.shown(expires_at),
+            signatures=self._signatures(row) if row[1] == "webhook" else (),
         )
+
+    def _signatures(self, row: Row) -> Sequence[str]:
+        """By how the tenant sends today; of a tenant that is gone nobody knows."""
+        return () if row[14] is None else signature_headers(self._accounts.chosen(json.loads(row[14]), "webhook"))
 
     async def again(self, message_id: str, changes: Mapping[str, str]) -> tuple[str, NewMessage]:
         """The tenant, and a new message that says the same but for the changes; sealed headers and files go along."""

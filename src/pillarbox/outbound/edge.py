@@ -42,7 +42,7 @@ _FIELDS: dict[Channel, frozenset[str]] = {
     "voice": frozenset({"text", "from"}),
     "whatsapp": frozenset({"text", "from", "data"}),
     "telegram": frozenset({"text", "data"}),
-    "discord": frozenset({"text"}),
+    "discord": frozenset({"text", "data"}),
     "slack": frozenset({"text", "data"}),
     "inapp": frozenset({"subject", "text", "data"}),
 }

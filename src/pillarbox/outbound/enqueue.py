@@ -80,6 +80,15 @@ def enqueue(orders: Sequence[Order], now: datetime) -> Step[list[Answer]]:
     return [answers[position] for position in range(len(orders))]
 
 
+def store_failed(order: Order, why: str, now: datetime) -> Step[str]:
+    """Store a message that cannot be sent, ended from the beginning, where operators see it and why; answers its id."""
+    yield queries.insert_history(rows=[_history(order, why, now)], now=now)
+    failed = (order.message_id, "failed", 0, None, None, now, why, None)
+    yield queries.settle_history(rows=[failed], now=now)
+    yield queries.insert_events(rows=[(order.message_id, new_id(), "failed", None)], now=now)
+    return order.message_id
+
+
 def answer_to(claim: Claim) -> Step[Answer | None]:
     """The answer that a key has had, if any."""
     rows = yield queries.by_idempotency_keys(rows=[(claim.tenant_id, claim.key)])

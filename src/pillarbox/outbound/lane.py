@@ -25,6 +25,7 @@ from pillarbox.outbound.candidates import (
     where_to_go_on,
     within_caps,
 )
+from pillarbox.outbound.model import Channel
 from pillarbox.outbound.settling import Ending
 from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, instant, is_intact, load_queries, together
 
@@ -118,15 +119,23 @@ class OutboundLane:
         return await self._database.read(work)
 
     async def prune(self, *, before: datetime, limit: int = settling.STRETCH) -> int:
-        return (await self.prune_stretch(before=before, limit=limit))[0]
+        return (await self.prune_by_channel(lambda channel: before, latest=before, keys=before, limit=limit))[0]
 
-    async def prune_stretch(self, *, before: datetime, limit: int = settling.STRETCH) -> tuple[int, bool]:
-        """Delete what ended before then in the next stretch of the history; how many, and whether there may be more."""
-        work = partial(settling.prune, queries, self._pruned_up_to, before, limit)
+    async def prune_by_channel(
+        self,
+        before: Callable[[Channel], datetime],
+        *,
+        latest: datetime,
+        keys: datetime,
+        limit: int = settling.STRETCH,
+    ) -> tuple[int, bool]:
+        """Delete what ended before its channel's time in the next stretch of the history, and idempotency keys before theirs;
+        how many messages, and whether there may be more. None that came in after `latest` can be old enough."""
+        work = partial(settling.prune, queries, self._pruned_up_to, before, latest, limit)
         deleted, further = await self._database.write(work)
-        keys = await self._database.write(partial(settling.prune_keys, queries, before, limit))
+        forgotten = await self._database.write(partial(settling.prune_keys, queries, keys, limit))
         self._pruned_up_to = further or ""
-        return deleted, further is not None or keys == limit
+        return deleted, further is not None or forgotten == limit
 
     async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
         """End the leases of holders that are known to have died, without waiting; whether there were any."""

@@ -97,7 +97,11 @@ class Queued(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt; while it runs it has neither an end nor an outcome."""
+    """One attempt; while it runs it has neither an end nor an outcome.
+
+    `request` and `response` are what was asked and answered in short, without secrets and addresses, of an attempt that was not
+    accepted; only operators are shown them.
+    """
 
     attempt: int
     started_at: datetime
@@ -106,6 +110,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     status_code: int | None
     error: str | None
     provider: str | None
+    request: str | None = None
+    response: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,13 +167,13 @@ class OptOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboundStatus(msgspec.Struct, frozen=True):
-    """The whole queue: due or scheduled, being sent, waiting after a failed attempt; and what failed for good and is kept."""
+    """The whole queue: due or scheduled, being sent, waiting for a retry (`failed`); and what is kept as failed for good."""
 
     pending: int
     processing: int
     failed: int
     oldest_age_seconds: float | None
-    unsent: int = 0
+    failed_for_good: int = 0
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

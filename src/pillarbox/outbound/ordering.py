@@ -20,6 +20,7 @@ from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.storage import Database
 from pillarbox.telemetry.traces import current_trace
+from pillarbox.text import printable
 
 _LONGEST_KEY = 255
 
@@ -45,8 +46,8 @@ class Orders:
             new,
             sender=config.get("from"),
             sender_required=is_real,
-            trusted=self._policy.trusted | frozenset(tenant.settings.trusted_destinations),
-            attachment_roots=self._policy.attachment_roots,
+            trusted=self._policy.trusted_on(new.channel) | frozenset(tenant.settings.trusted_destinations),
+            attachment_roots=self._policy.attachment_roots_on(new.channel),
             now=self._clock.shown(self._clock.now()),
         )
         message_id = new_id()
@@ -64,6 +65,13 @@ class Orders:
             fingerprint="" if idempotency_key is None else self._fingerprint(tenant.tenant_id, new),
             trace=current_trace(),
         )
+
+    def unsendable(self, tenant: Tenant, new: NewMessage) -> Order:
+        """A message that could not be checked, so that it can be stored as failed; nothing of it is ever sent as it is."""
+        to = printable(new.to, _LONGEST_KEY) or "?"
+        message_id, hashed = new_id(), self._sealer.contact_hash(tenant.tenant_id, to)
+        checked = Checked(channel=new.channel, to=to, contacts=(to,), text=new.text, tags=tuple(new.tags))
+        return Order(message_id, tenant.tenant_id, checked, (hashed,), 1, trace=current_trace())
 
     async def answered_before(
         self, tenant_id: str, new: NewMessage, idempotency_key: str | None, database: Database, connection: Any

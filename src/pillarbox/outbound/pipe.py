@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from random import Random
 from typing import Any
@@ -15,10 +14,10 @@ from pillarbox.errors import InvalidInput, NotFound, Unavailable
 from pillarbox.outbound import acting, checks, contacts, reading
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attempt import Parcel
-from pillarbox.outbound.beginning import START_WITHIN
 from pillarbox.outbound.client import Client
 from pillarbox.outbound.contents import Contents
-from pillarbox.outbound.enqueue import Order, enqueue
+from pillarbox.outbound.enqueue import Order, enqueue, store_failed
+from pillarbox.outbound.forgetting import forget
 from pillarbox.outbound.lane import OutboundLane, queries
 from pillarbox.outbound.messages import Message
 from pillarbox.outbound.model import (
@@ -32,16 +31,18 @@ from pillarbox.outbound.model import (
     Tenant,
 )
 from pillarbox.outbound.observing import Observer
+from pillarbox.outbound.opting_out import until_begun
 from pillarbox.outbound.ordering import Orders
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.providers import Providers
 from pillarbox.outbound.reading import Filter
+from pillarbox.outbound.resending import Resending
 from pillarbox.outbound.sender import Sender
 from pillarbox.outbound.tenants import Tenants, keeping
 from pillarbox.process import is_dead
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.seldom import Seldom
-from pillarbox.storage import Database, Row, Step, instant
+from pillarbox.storage import Database, Row, Step
 from pillarbox.telemetry import Metrics
 from pillarbox.text import check_text, printable
 
@@ -49,10 +50,6 @@ _MOST_TOGETHER = 256
 _PRUNE_EVERY = 60.0
 _STRAIGHTEN_EVERY = 30.0
 _BURY_EVERY = 1.0
-_FORGET_AT_ONCE = 500
-_LOOK_EVERY = 0.02
-# What the clocks of two nodes may differ by, and a send may take from its last look at the clock to its first byte.
-_MARGIN = timedelta(seconds=0.25)
 
 
 class Outbound:
@@ -75,8 +72,8 @@ class Outbound:
         self.glance = Seldom(self.status)
         self._policy = policy
         self._sealer = sealer
-        self.contents = Contents(database, sealer, self._clock)
         self._accounts = Accounts(providers, policy)
+        self.contents = Contents(database, sealer, self._clock, self._accounts)
         self._orders = Orders(self._accounts, sealer=sealer, policy=policy, clock=self._clock)
         self._observer = Observer(metrics.outbound, self._clock)
         self._batch: Batch[Order, Queued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
@@ -95,6 +92,9 @@ class Outbound:
         )
         self.providers = providers
         self.tenants = Tenants(database, check_provider=self._accounts.check, default_rate=policy.rate_per_minute)
+        self.resending = Resending(
+            database, contents=self.contents, tenants=self.tenants, orders=self._orders, queued=self._enqueued
+        )
         self.bell = Bell()
         self.drain: Drain[Parcel] = Drain(
             WatchedLane(self.lane, metrics.works.lanes["outbound"]),
@@ -144,9 +144,10 @@ class Outbound:
 
             return await foreign.enqueue(connection, order, self._database, now=self._clock.now())
         queued = await (self._batch if order.key is None else self._keyed).add(order)
-        if not queued.replayed:
-            self._observer.enqueued(order)
-        self._wake()
+        if queued.replayed:
+            self._wake()
+        else:
+            self._enqueued(order)
         return queued
 
     def put_on(self, connection: Any, tenant: Tenant, new: NewMessage, *, idempotency_key: str | None) -> Queued:
@@ -160,6 +161,11 @@ class Outbound:
         if isinstance(answer, Exception):
             raise answer
         return answer.message_id
+
+    def failing(self, tenant: Tenant, new: NewMessage, why: str, now: datetime) -> Step[str]:
+        """Store a message of our own that cannot be sent, as failed, as a step of a transaction, and answer its id."""
+        yield from keeping(tenant, now)
+        return (yield from store_failed(self._orders.unsendable(tenant, new), why, now))
 
     async def get(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         return await self._database.read(lambda: reading.get(tenant_id, message_id, self._clock.shown))
@@ -181,17 +187,20 @@ class Outbound:
     async def cancel(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         """End a message while no attempt of it is running."""
         now = self._clock.now()
-        act = Act("cancel", "message", message_id, tenant_id or None)
+        act = Act("cancel", "message", message_id, await self._tenant(tenant_id, message_id))
         await self._audit.write(act, lambda: acting.cancel(tenant_id, message_id, now))
         return await self.get(message_id, tenant_id=tenant_id)
 
     async def retry(self, message_id: str, *, tenant_id: str = "") -> OutboundMessage:
         """Queue a message that failed, expired or was canceled again, at once."""
         now = self._clock.now()
-        act = Act("retry", "message", message_id, tenant_id or None)
+        act = Act("retry", "message", message_id, await self._tenant(tenant_id, message_id))
         await self._audit.write(act, lambda: acting.retry(tenant_id, message_id, now))
         self._wake()
         return await self.get(message_id, tenant_id=tenant_id)
+
+    async def _tenant(self, tenant_id: str, message_id: str) -> str | None:
+        return tenant_id or await self._database.read(lambda: reading.tenant_of(message_id))
 
     async def opt_out(
         self, tenant_id: str, contact: str, channel: str = "all", *, reason: str | None = None
@@ -207,7 +216,7 @@ class Outbound:
         now = self._clock.now()
         work = partial(acting.opt_out, tenant_id, hashed, channel, address=canonical, reason=reason, now=now)
         row, is_new = await self._audit.write(lambda done: Act("opt-out.add", "opt-out", done[0][0], tenant_id), work)
-        await self._until_begun(tenant_id, hashed)
+        await until_begun(self._database, tenant_id, hashed)
         return reading.opt_out_from(row, self._clock.shown), is_new
 
     async def opt_outs(self, tenant_id: str, *, limit: int = 100, after: str = "") -> Sequence[OptOut]:
@@ -243,15 +252,8 @@ class Outbound:
     async def forget(self, tenant_id: str, contact: str) -> int:
         """Take a person's contact and what they were sent out of everything that is kept; answers of how many messages."""
         await self.tenants.recall(tenant_id)
-        forgotten = 0
-        for form in contacts.every_form(contact):
-            hashed, step = self._sealer.contact_hash(tenant_id, form), _FORGET_AT_ONCE
-            while step == _FORGET_AT_ONCE:
-                work = partial(acting.forget, tenant_id, hashed, self._clock.now(), limit=_FORGET_AT_ONCE)
-                step = await self._database.write(work)
-                forgotten += step
-        await self._audit.note(Act("forget", "tenant", tenant_id, tenant_id))
-        return forgotten
+        hashes = [self._sealer.contact_hash(tenant_id, form) for form in contacts.every_form(contact)]
+        return await forget(self._database, tenant_id, hashes)
 
     def contact_hash(self, tenant_id: str, channel: str, to: str) -> str:
         """How a recipient is kept, to find its messages."""
@@ -259,7 +261,12 @@ class Outbound:
 
     async def prune(self) -> tuple[int, bool]:
         """Delete a bounded number of messages whose retention is over; how many, and whether there may be more."""
-        return await self.lane.prune_stretch(before=self._clock.now() - self._policy.retention)
+        now = self._clock.now()
+        return await self.lane.prune_by_channel(
+            lambda channel: now - self._policy.retention_on(channel),
+            latest=now - self._policy.shortest_retention,
+            keys=now - self._policy.retention,
+        )
 
     def chores(self) -> Sequence[Chore]:
         return [
@@ -306,21 +313,12 @@ class Outbound:
             raise InvalidInput("channel", f"must be one of {', '.join(CHANNELS)} or all.")
         return contacts.canonical(channel, contact)
 
-    async def _until_begun(self, tenant_id: str, hashed: str) -> None:
-        """Wait for the sends to a contact that were claimed before its opt-out: each begins soon after its claim or never."""
-
-        def work() -> Step[list[Row]]:
-            return (yield queries.sending_to(tenant_id=tenant_id))
-
-        while True:
-            youngest = self._clock.now() - START_WITHIN - _MARGIN
-            rows = await self._database.read(work)
-            if not any(hashed in claimed and instant(at) > youngest for claimed, at in rows):
-                return
-            await asyncio.sleep(_LOOK_EVERY)
-
     async def _enqueue_set(self, orders: Sequence[Order]) -> Sequence[Queued | Exception]:
         return await self._database.write_new(partial(enqueue, orders, self._clock.now()))
+
+    def _enqueued(self, order: Order) -> None:
+        self._observer.enqueued(order)
+        self._wake()
 
     def after_acting(self) -> None:
         """Messages were queued again or canceled, and that is on disk."""

@@ -19,6 +19,12 @@ class ChannelPolicy:
     jitter: float = 0.2
     max_attempts: int = 5
     timeout: float = 15.0
+    # None: as the rest of outbound.
+    concurrency: int | None = None
+    retry_after_most: float | None = None
+    retention: timedelta | None = None
+    attachment_roots: tuple[str, ...] | None = None
+    trusted: frozenset[str] | None = None
 
     def delay(self, attempt: int, random: Random) -> float:
         """The wait in seconds after the given attempt, counted from 1, has failed."""
@@ -69,3 +75,23 @@ class OutboundPolicy:
 
     def of(self, channel: Channel) -> ChannelPolicy:
         return self.channels.get(channel, self.channel)
+
+    def retry_after_most_on(self, channel: Channel) -> float:
+        own = self.of(channel).retry_after_most
+        return self.retry_after_most if own is None else own
+
+    def retention_on(self, channel: Channel) -> timedelta:
+        own = self.of(channel).retention
+        return self.retention if own is None else own
+
+    @property
+    def shortest_retention(self) -> timedelta:
+        return min([self.retention, *map(self.retention_on, self.channels)])
+
+    def attachment_roots_on(self, channel: Channel) -> tuple[str, ...]:
+        own = self.of(channel).attachment_roots
+        return self.attachment_roots if own is None else own
+
+    def trusted_on(self, channel: Channel) -> frozenset[str]:
+        own = self.of(channel).trusted
+        return self.trusted if own is None else own

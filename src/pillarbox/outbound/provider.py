@@ -105,7 +105,8 @@ class Verdict:
 
     `error` is our own sentence with the provider's documented code, never text of its answer. `delivered` where acceptance
     is delivery. `retry_after` seconds are a floor under the next delay. `opt_out` tells that the recipient does not want to
-    be written to any more. `last_chance` makes the next attempt the last one.
+    be written to any more. `last_chance` makes the next attempt the last one. `request` and `response` are what was said, of a
+    provider that does the sending itself; secrets and addresses are taken out of them before they are kept.
     """
 
     judgement: Judgement
@@ -116,6 +117,8 @@ class Verdict:
     retry_after: float | None = None
     opt_out: bool = False
     last_chance: bool = False
+    request: str | None = field(default=None, compare=False, repr=False)
+    response: str | None = field(default=None, compare=False, repr=False)
 
 
 Begin = Callable[[], Awaitable[None]]

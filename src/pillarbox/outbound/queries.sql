@@ -164,7 +164,8 @@ SET state = CASE WHEN rows.next_attempt_at <= :now THEN 'ready' ELSE 'scheduled'
     next_attempt_at = CASE WHEN rows.given_back = 1 AND rows.next_attempt_at <= :now THEN message_queue.next_attempt_at
         ELSE rows.next_attempt_at END,
     attempt_count = message_queue.attempt_count - rows.given_back,
-    last_attempt = rows.last_attempt, claimed_at = NULL, lease_until = NULL, holder = NULL
+    last_attempt = rows.last_attempt, claimed_at = NULL, lease_until = NULL, holder = NULL,
+    tried_at = CASE WHEN rows.given_back = 1 THEN message_queue.tried_at ELSE :now END
 FROM :rows(message_id text, next_attempt_at instant, given_back bigint, last_attempt bigint)
 WHERE message_queue.message_id = rows.message_id
 
@@ -175,11 +176,13 @@ FROM :rows(message_id text, attempt bigint, started_at instant, status_code bigi
 ON CONFLICT (message_id, attempt) DO NOTHING
 
 -- name: insert_attempts
--- Of a message that was forgotten meanwhile no error is kept, which may name a file.
-INSERT INTO message_attempt (message_id, attempt, started_at, finished_at, outcome, status_code, error, provider)
-SELECT rows.message_id, rows.attempt, rows.started_at, :now, rows.outcome, rows.status_code,
-    CASE WHEN h.contact IS NOT NULL THEN rows.error END, rows.provider
-FROM :rows(message_id text, attempt bigint, started_at instant, outcome text, status_code bigint, error text, provider text)
+-- Of a message that was forgotten meanwhile nothing is kept that may name somebody or a file.
+INSERT INTO message_attempt
+    (message_id, attempt, started_at, finished_at, outcome, status_code, provider, error, request, response)
+SELECT rows.message_id, rows.attempt, rows.started_at, :now, rows.outcome, rows.status_code, rows.provider,
+    CASE WHEN h.contact IS NOT NULL THEN rows.error END, CASE WHEN h.contact IS NOT NULL THEN rows.request END,
+    CASE WHEN h.contact IS NOT NULL THEN rows.response END
+FROM :rows(message_id text, attempt bigint, started_at instant, outcome text, status_code bigint, provider text, error text, request text, response text)
 CROSS JOIN message_history h WHERE h.message_id = rows.message_id
 ON CONFLICT (message_id, attempt) DO NOTHING
 
@@ -260,7 +263,7 @@ UPDATE message_queue SET lease_until = :horizon WHERE lease_until > :horizon
 
 -- name: oldest_messages
 -- A stretch of the history by age, on its primary key: ids grow with time.
-SELECT message_id, status, created_at, updated_at FROM message_history WHERE message_id > :after ORDER BY message_id LIMIT :limit
+SELECT message_id, status, created_at, updated_at, channel FROM message_history WHERE message_id > :after ORDER BY message_id LIMIT :limit
 
 -- name: prune_history
 -- Only what has ended.
@@ -319,7 +322,7 @@ SET to_address = NULL, contact = NULL, subject = NULL, body_text = NULL, body_ht
 WHERE message_id :in(message_ids text)
 
 -- name: forget_attempts
-UPDATE message_attempt SET error = NULL WHERE message_id :in(message_ids text)
+UPDATE message_attempt SET error = NULL, request = NULL, response = NULL WHERE message_id :in(message_ids text)
 
 -- name: forget_events
 UPDATE message_event SET detail = NULL WHERE message_id :in(message_ids text)

@@ -67,6 +67,12 @@ def get(tenant_id: str, message_id: str, shown: Shown) -> Step[OutboundMessage]:
     )
 
 
+def tenant_of(message_id: str) -> Step[str | None]:
+    """Whose message it is; None where there is none."""
+    rows = yield queries.tenant_of(message_id=message_id)
+    return rows[0][0] if rows else None
+
+
 def page(wanted: Filter, *, limit: int, before: str, shown: Shown) -> Step[list[MessageItem]]:
     """Messages, the newest first."""
     if wanted.status in _QUEUED:
@@ -99,7 +105,7 @@ def status(now: datetime) -> Step[OutboundStatus]:
         processing=counts.get("sending", 0),
         failed=failed,
         oldest_age_seconds=max(0.0, (now - instant(oldest[0][0])).total_seconds()) if oldest else None,
-        unsent=unsent,
+        failed_for_good=unsent,
     )
 
 
@@ -157,6 +163,8 @@ def _attempt(row: Row, shown: Shown) -> Attempt:
         status_code=row[4],
         error=row[5],
         provider=row[6],
+        request=row[7],
+        response=row[8],
     )
 
 

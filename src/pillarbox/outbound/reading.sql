@@ -3,6 +3,9 @@ SELECT {message}, h.body_text, h.body_html
 FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
 WHERE h.message_id = :message_id AND (:tenant_id = '' OR h.tenant_id = :tenant_id)
 
+-- name: tenant_of
+SELECT tenant_id FROM message_history WHERE message_id = :message_id
+
 -- name: list_messages
 -- The newest first, on idx_message_history_tenant.
 SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
@@ -44,7 +47,7 @@ WHERE (:tenant_id = '' OR q.tenant_id = :tenant_id) AND q.message_id < :before
 ORDER BY h.message_id DESC LIMIT :limit
 
 -- name: attempts
-SELECT attempt, started_at, finished_at, outcome, status_code, error, provider FROM message_attempt
+SELECT attempt, started_at, finished_at, outcome, status_code, error, provider, request, response FROM message_attempt
 WHERE message_id = :message_id ORDER BY attempt
 
 -- name: events
@@ -67,5 +70,5 @@ SELECT count(*) FROM (SELECT 1 FROM message_history WHERE trouble = 'failed'
     LIMIT :most) AS found
 
 -- name: count_failed
--- On idx_message_queue_retrying.
+-- On idx_message_queue_tried.
 SELECT count(*) FROM message_queue WHERE state = 'scheduled' AND attempt_count > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,15 +18,49 @@ from pillarbox.outbound.provider import Provider, is_direct
 _MOST_KEPT = 1024
 
 
+class Slots(Protocol):
+    """So many at once and no more."""
+
+    def locked(self) -> bool: ...
+
+    async def acquire(self) -> Literal[True]: ...
+
+    def release(self) -> None: ...
+
+
+class BothSlots:
+    """A slot of one and a slot of the other, or none."""
+
+    def __init__(self, first: asyncio.Semaphore, second: asyncio.Semaphore) -> None:
+        self._first = first
+        self._second = second
+
+    def locked(self) -> bool:
+        return self._first.locked() or self._second.locked()
+
+    async def acquire(self) -> Literal[True]:
+        await self._first.acquire()
+        try:
+            return await self._second.acquire()
+        except BaseException:
+            self._first.release()
+            raise
+
+    def release(self) -> None:
+        self._second.release()
+        self._first.release()
+
+
 class Route(NamedTuple):
-    """By whom, with what, within how many seconds, and which destinations may be trusted; `slots` bound the provider."""
+    """By whom, with what, within how many seconds, from which destinations and folders, and how many at once (`slots`)."""
 
     provider: Provider
     config: Config
     options: Mapping[str, Any]
     timeout: float
     trusted: frozenset[str]
-    slots: asyncio.Semaphore
+    attachment_roots: tuple[str, ...]
+    slots: Slots
 
 
 class Routes:
@@ -45,7 +79,9 @@ class Routes:
     def _find(self, channel: Channel, tenant_providers: str, tenant_settings: str) -> Route:
         config = self._accounts.chosen(msgspec.json.decode(tenant_providers), channel)
         provider = self._accounts.providers.find(channel, config["provider"])
-        trusted = self._policy.trusted | frozenset(msgspec.json.decode(tenant_settings).get("trusted_destinations", ()))
+        trusted = self._policy.trusted_on(channel) | frozenset(
+            msgspec.json.decode(tenant_settings).get("trusted_destinations", ())
+        )
         options = self._accounts.options(config)
         return Route(
             provider,
@@ -53,11 +89,14 @@ class Routes:
             {**options, "trusted": trusted} if is_direct(provider) else options,
             self._accounts.policy_of(provider).timeout or self._policy.of(channel).timeout,
             trusted,
-            self._slots_of(provider),
+            self._policy.attachment_roots_on(channel),
+            self._slots_of(provider, channel),
         )
 
-    def _slots_of(self, provider: Provider) -> asyncio.Semaphore:
-        if provider.name not in self._slots:
-            most = self._accounts.policy_of(provider).concurrency or self._policy.concurrency
-            self._slots[provider.name] = asyncio.Semaphore(most)
-        return self._slots[provider.name]
+    def _slots_of(self, provider: Provider, channel: Channel) -> Slots:
+        most = self._accounts.policy_of(provider).concurrency or self._policy.concurrency
+        of_provider = self._slots.setdefault(f"provider {provider.name}", asyncio.Semaphore(most))
+        own = self._policy.of(channel).concurrency
+        if own is None:
+            return of_provider
+        return BothSlots(self._slots.setdefault(f"channel {channel}", asyncio.Semaphore(own)), of_provider)

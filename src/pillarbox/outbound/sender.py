@@ -20,6 +20,7 @@ from pillarbox.outbound.attempt import Accepted, Parcel, Rejected, Report, Trans
 from pillarbox.outbound.beginning import START_WITHIN, Beginning, Confirm, NotBegun
 from pillarbox.outbound.client import Client, NotSent, Unanswered
 from pillarbox.outbound.destinations import Blocked
+from pillarbox.outbound.excerpts import with_exchange, with_own_words
 from pillarbox.outbound.model import NewAttachment
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.provider import (
@@ -61,7 +62,6 @@ class Sender:
         self._policy = policy
         self._clock = clock
         self._random = random
-        self._attachments = AttachmentReader(client, roots=policy.attachment_roots)
         self._routes = Routes(accounts, policy)
 
     async def send(self, parcel: Parcel) -> Outcome:
@@ -118,10 +118,11 @@ class Sender:
         return self._outcome(parcel, await self._carry(message, route, account, begin), provider)
 
     async def _carry(self, message: Outgoing, route: Route, account: Account, begin: Begin) -> Verdict:
-        provider = route.provider
+        provider, request, response = route.provider, None, None
         try:
             if is_direct(provider):
-                return await provider.send(message, account, deadline=route.timeout, begin=begin)
+                verdict = await provider.send(message, account, deadline=route.timeout, begin=begin)
+                return with_own_words(verdict, message, account)
             http = cast("HttpProvider", provider)
             request = http.request(message, account)
             # A provider that has no place of its own goes where the message says.
@@ -129,15 +130,16 @@ class Sender:
             response = await self._client.fetch(
                 request, deadline=route.timeout, guarded=guarded, trusted=route.trusted, begin=begin
             )
-            return http.verdict(replace(response, at=message.at))
+            verdict = http.verdict(replace(response, at=message.at))
         except Blocked as fault:
-            return Verdict(judgement="rejected", error=str(fault))
+            verdict = Verdict(judgement="rejected", error=str(fault))
         except NotSent as fault:
-            return Verdict(judgement="transient", error=str(fault))
+            verdict = Verdict(judgement="transient", error=str(fault))
         except (Unanswered, TimeoutError) as fault:
-            return Verdict(judgement="unknown", error=str(fault) or f"No answer within {route.timeout:g} s.")
+            verdict = Verdict(judgement="unknown", error=str(fault) or f"No answer within {route.timeout:g} s.")
         except InvalidInput as fault:
-            return Verdict(judgement="rejected", error=str(fault))
+            verdict = Verdict(judgement="rejected", error=str(fault))
+        return verdict if request is None else with_exchange(verdict, message, account, request, response)
 
     async def _outgoing(self, parcel: Parcel, route: Route) -> Outgoing:
         options = msgspec.json.decode(parcel.options)
@@ -171,7 +173,8 @@ class Sender:
 
     async def _attached(self, files: str, route: Route) -> tuple[Attachment, ...]:
         named = msgspec.json.decode(files, type=tuple[NewAttachment, ...])
-        return await self._attachments.read(named, deadline=route.timeout, trusted=route.trusted)
+        reader = AttachmentReader(self._client, roots=route.attachment_roots)
+        return await reader.read(named, deadline=route.timeout, trusted=route.trusted)
 
     def _unsubscribe_url(self, parcel: Parcel) -> str | None:
         if parcel.channel != "email" or parcel.category != "marketing" or not self._policy.public_url:
@@ -190,7 +193,7 @@ class Sender:
 
     def _again(self, parcel: Parcel, verdict: Verdict, provider: Provider) -> Outcome:
         delay = self._policy.of(parcel.channel).delay(parcel.attempt_count, self._random)
-        floor = min(verdict.retry_after or 0.0, self._policy.retry_after_most)
+        floor = min(verdict.retry_after or 0.0, self._policy.retry_after_most_on(parcel.channel))
         at = self._clock.now() + timedelta(seconds=max(delay, floor))
         return Transient(verdict.error or "The provider did not take it.", at, report=_report(verdict, provider))
 
@@ -209,6 +212,8 @@ def _report(verdict: Verdict, provider: Provider) -> Report:
         verdict.delivered,
         verdict.opt_out,
         verdict.last_chance,
+        verdict.request,
+        verdict.response,
     )
 
 

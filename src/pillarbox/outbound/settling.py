@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import uuid_utils
 
 from pillarbox.engine import Delivered, Retry, Settlement, Skipped
 from pillarbox.outbound.attempt import Parcel, Report, report_of
+from pillarbox.outbound.model import Channel
 from pillarbox.storage import Row, Step, instant, together
 from pillarbox.text import printable
 
@@ -107,7 +108,10 @@ def _recording(queries: Any, tried: Sequence[Tried], now: datetime) -> list[Any]
     for each in tried:
         report, error = each.report, None if each.report.error is None else _storable(each.report.error)
         attempts.append(
-            (each.message_id, each.attempt, each.began, report.judgement, report.status_code, error, report.provider)
+            (
+                *(each.message_id, each.attempt, each.began, report.judgement, report.status_code, report.provider),
+                *(error, report.request, report.response),
+            )
         )
         status, failed_at = ("failed", now) if each.at is None else ("retrying", None)
         history.append((each.message_id, status, each.attempt, each.at, each.began, failed_at, error, report.provider))
@@ -155,10 +159,16 @@ def _endings(queries: Any, endings: Mapping[str, Ending], now: datetime) -> list
     ]
 
 
-def prune(queries: Any, after: str, before: datetime, limit: int) -> Step[tuple[int, str | None]]:
-    """Delete what ended before then in the next stretch of the history; how many, and where to go on, if there may be more."""
+def prune(
+    queries: Any, after: str, before: Callable[[Channel], datetime], latest: datetime, limit: int
+) -> Step[tuple[int, str | None]]:
+    """Delete what ended before its channel's time in the next stretch of the history; how many, and where to go on, if at all.
+
+    Nothing of any channel that came in after `latest` can be old enough.
+    """
     rows = yield queries.oldest_messages(after=after, limit=STRETCH)
-    over = [row[0] for row in rows if row[1] not in ("pending", "retrying") and instant(row[3]) < before][:limit]
+    ended = [row for row in rows if row[1] not in ("pending", "retrying")]
+    over = [row[0] for row in ended if instant(row[3]) < before(row[4])][:limit]
     if over:
         # One that was retried since we looked stays, with all that belongs to it.
         over = [message_id for (message_id,) in (yield queries.prune_history(message_ids=over))]
@@ -167,7 +177,7 @@ def prune(queries: Any, after: str, before: datetime, limit: int) -> Step[tuple[
             queries.prune_events(message_ids=over),
             queries.remove_copies(message_ids=over),
         )
-    young = len(rows) < STRETCH or instant(rows[-1][2]) >= before
+    young = len(rows) < STRETCH or instant(rows[-1][2]) >= latest
     if len(over) == limit:
         return len(over), after
     return len(over), None if young else rows[-1][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ import msgspec
 
 from pillarbox.audit import Act, Audit, actor
 from pillarbox.audit.ledger import noted
-from pillarbox.errors import InvalidInput, NotFound, TenantBusy
+from pillarbox.errors import ChangedMeanwhile, InvalidInput, NotFound, TenantBusy
 from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.lane import queries
 from pillarbox.outbound.model import CHANNELS, NewTenant, Rate, Tenant, TenantSettings
@@ -63,8 +64,11 @@ class Tenants:
             raise InvalidInput("settings", str(error)) from None
         return (await self.put(tenant_id, NewTenant(name=name, providers=providers or {}, settings=chosen)))[0]
 
-    async def put(self, tenant_id: str, new: NewTenant) -> tuple[Tenant, bool]:
-        """Make a tenant or replace what is known of it; answers it, and whether it is new."""
+    async def put(self, tenant_id: str, new: NewTenant, *, seen: str | None = None) -> tuple[Tenant, bool]:
+        """Make a tenant or replace what is known of it; answers it, and whether it is new.
+
+        With the `fingerprint` of what was read before, what somebody else changed since then is not overwritten.
+        """
         check_tenant_id(tenant_id)
         if tenant_id == CONVERSATIONS:
             raise InvalidInput("tenant", "is kept for replies to chats; choose another name.")
@@ -74,6 +78,8 @@ class Tenants:
         def work() -> Step[tuple[Row, bool]]:
             known = yield queries.lock_tenant(tenant_id=tenant_id)
             before = (yield queries.tenant(tenant_id=tenant_id)) if known else []
+            if seen is not None and (not before or fingerprint(self._tenant(before[0])) != seen):
+                raise ChangedMeanwhile(f"Tenant {tenant_id} was changed by somebody else meanwhile; read it again.")
             yield _queries.put_tenant(
                 tenant_id=tenant_id,
                 name=new.name,
@@ -203,6 +209,12 @@ class Tenants:
         return Rate(per_minute=per_minute, waits_until=self._clock.shown(free) if free is not None and waits else None)
 
 
+def fingerprint(tenant: Tenant) -> str:
+    """Another one for every change of what a tenant is told to be."""
+    told = json.dumps([tenant.name, tenant.providers, msgspec.to_builtins(tenant.settings)], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
 def _require_idle(tenant_id: str) -> Step[None]:
     """Hold a tenant that has nothing waiting."""
     if not (yield queries.lock_tenant(tenant_id=tenant_id)):
@@ -260,4 +272,4 @@ def check_settings(settings: TenantSettings) -> None:
 
 
 def unknown_tenant(tenant_id: str) -> NotFound:
-    return NotFound(f"There is no tenant {printable(tenant_id)}; make it first: pillarbox tenants set.")
+    return NotFound(f"There is no tenant {printable(tenant_id)}; make it first with `pillarbox tenants set`.")

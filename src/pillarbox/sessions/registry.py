@@ -84,7 +84,8 @@ class Sessions:
         check_session(session)
         if lifecycle_status == "closed":
             raise InvalidInput("lifecycle_status", "a new session cannot be closed already.")
-        await self._database.write_new(lambda: self._open(session, now))
+        act = Act("open", "session", session.session_id)
+        await self._audit.write(act, lambda: self._open(session, now), is_new=True)
         for follower in self._followers:
             follower.after_change(session.session_id)
         return self._shown(session)
@@ -113,7 +114,8 @@ class Sessions:
             await self.close(session_id)
             return await self.get(session_id)
         now = self._clock.now()
-        changed = await self._database.write(lambda: self._change(session_id, change, now))
+        act = Act("change", "session", session_id)
+        changed = await self._audit.write(act, lambda: self._change(session_id, change, now))
         for follower in self._followers:
             follower.after_change(session_id)
         return self._shown(changed)

@@ -25,6 +25,9 @@ class Conversations(Section, frozen=True, kw_only=True):
         bool, Meta(description="Whether a chat sees, in one message that is edited, what its agent is doing.")
     ] = False
     preview_seconds: Annotated[Seconds, Meta(description="The least time between two such edits in a chat.")] = 3.0
+    threaded: Annotated[
+        bool, Meta(description="Whether what an agent says in one turn answers the first message of that turn.")
+    ] = False
     commands: Annotated[
         bool, Meta(description="Whether `/queue`, `/cancel` and `/help` in a chat are answered instead of delivered.")
     ] = True
@@ -71,6 +74,9 @@ class Media(Section, frozen=True, kw_only=True):
         Name | None, Meta(description="Where they are kept, an absolute path; unset: beside the SQLite file.")
     ] = None
     max_bytes: Annotated[Bytes, Meta(description="The largest file that is fetched.")] = 20 * 1024 * 1024
+    max_total_bytes: Annotated[
+        Bytes, Meta(description="How much the folder may hold; while it is full, messages with files wait.")
+    ] = 10 * 1024 * 1024 * 1024
     fetch_timeout_seconds: Annotated[Seconds, Meta(description="How long fetching one file may take.")] = 60.0
     retention_days: Annotated[
         Days, Meta(description="How long a file is kept once its message was delivered or expired.")
@@ -80,3 +86,5 @@ class Media(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.folder is not None and not self.folder.startswith("/"):
             raise SettingsError("media.folder must be an absolute path.")
+        if self.max_total_bytes < self.max_bytes:
+            raise SettingsError("media.max_total_bytes must not be less than media.max_bytes.")

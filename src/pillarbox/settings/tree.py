@@ -11,6 +11,7 @@ from msgspec import Meta, field
 
 from pillarbox.errors import SettingsError
 from pillarbox.settings.adapters import Adapters
+from pillarbox.settings.channels import OutboundChannels
 from pillarbox.settings.conversations import Conversations, Media
 from pillarbox.settings.operators import Audit
 from pillarbox.settings.shapes import Attempts, Bytes, Count, Days, Name, Port, Seconds, Section, Share
@@ -192,34 +193,6 @@ class Hooks(Section, frozen=True, kw_only=True):
     def effective_deliver_timeout_seconds(self) -> float:
         """Tell how long the listeners of one event may take, always less than the lease."""
         return _timeout_below_lease(self.deliver_timeout_seconds, self.lease_seconds, default=20.0)
-
-
-class OutboundChannel(Section, frozen=True, kw_only=True):
-    """What one channel has otherwise than the rest of outbound; unset: as that."""
-
-    backoff_base_seconds: Annotated[Seconds | None, Meta(description="The wait before the second attempt.")] = None
-    backoff_jitter: Annotated[Share | None, Meta(description="How far waits are spread: 0.2 is ±20 %.")] = None
-    max_attempts: Annotated[Attempts | None, Meta(description="How often a message is tried.")] = None
-    timeout_seconds: Annotated[Seconds | None, Meta(description="How long one attempt may take.")] = None
-
-
-# Somebody waits in a chat: a minute before the second attempt would be long.
-_CHAT = OutboundChannel(backoff_base_seconds=5.0)
-
-
-class OutboundChannels(Section, frozen=True, kw_only=True):
-    """One table for each channel that is to differ."""
-
-    email: OutboundChannel = OutboundChannel()
-    sms: OutboundChannel = OutboundChannel()
-    push: OutboundChannel = OutboundChannel()
-    webhook: OutboundChannel = OutboundChannel()
-    voice: OutboundChannel = OutboundChannel()
-    whatsapp: OutboundChannel = _CHAT
-    telegram: OutboundChannel = _CHAT
-    discord: OutboundChannel = _CHAT
-    slack: OutboundChannel = _CHAT
-    inapp: OutboundChannel = OutboundChannel()
 
 
 class Outbound(Section, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from pillarbox.operators.bulk import Action
 from pillarbox.operators.embeds import DEFAULT_SECONDS, Embedded, EmbedLink
 from pillarbox.operators.embeds import Embeds as AsyncEmbeds
 from pillarbox.operators.log import Log as AsyncLog
-from pillarbox.operators.model import Count, LogItem, Stretch
+from pillarbox.operators.model import Count, Left, LogItem, Stretch
 from pillarbox.operators.nodes import Node, Totals
 from pillarbox.operators.nodes import Nodes as AsyncNodes
 from pillarbox.operators.operations import Operation
@@ -49,8 +49,8 @@ class Log:
         return self._thread.call(self._log.count, wanted)
 
     @contextmanager
-    def follow(self, wanted: Filter = EVERYTHING, *, tenant_id: str = "") -> Iterator[Iterator[LogItem | None]]:
-        """What comes in and what changes from now on; None now and then while nothing does."""
+    def follow(self, wanted: Filter = EVERYTHING, *, tenant_id: str = "") -> Iterator[Iterator[LogItem | Left | None]]:
+        """What comes in, changes or no longer matches from now on; None now and then while nothing does."""
         with one_by_one(self._thread, self._log.follow(wanted, tenant_id=tenant_id)) as changes:
             yield changes
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import re
+from collections.abc import Iterable
+from urllib.parse import unquote
 
 HIDDEN = "***"
 
@@ -18,11 +22,19 @@ _NAMED = re.compile(
 _SIGNING = re.compile(r"\bwh(?:sec|sk)_[A-Za-z0-9+/=_-]+")
 _BOT = re.compile(r"\b(bot)?\d{6,}:[A-Za-z0-9_-]{20,}")
 _MAILBOX = re.compile(
-    r"(?:\"[^\"\s]{0,64}\"|(?<![\w.!#$%&'*+=?^`{|}~-])[\w.!#$%&'*+=?^`{|}~-]+)@(\w[\w-]*(?:\.[\w-]+)*)"
+    r"(?:\"[^\"\s]{0,64}\"|(?<![\w.!#$%&'*+=?^`{|}~@-])[\w.!#$%&'*+=?^`{|}~@-]+)@(\w[\w-]*(?:\.[\w-]+)*)"
 )
 _PHONE = re.compile(r"\+[1-9]\d{2,10}(\d{4})\b")
 _LONG = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_NO_DIGIT = re.compile(r"[^0-9]")
+_MOST_DISGUISES = 3
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}={0,2}")
+_URL_SAFE = str.maketrans("-_", "+/")
+_MEANS_IT = 4
+_NUMBER_LENGTH = 7
+_STANDS_OUT = 8
 _TWILIO_SID = re.compile(r"[A-Z]{2}[0-9a-f]{32}")
 
 
@@ -49,6 +61,21 @@ def scrub(text: str) -> str:
     return _LONG.sub(lambda match: HIDDEN if _looks_secret(match[0]) else match[0], text)
 
 
+def hide(text: str, *, secrets: Iterable[str], addresses: Iterable[str]) -> str:
+    """Take these secrets and addresses out of a foreign text, as they are commonly written, and all that `scrub` does."""
+    hidden, people = sorted(secrets, key=len, reverse=True), sorted(addresses, key=len, reverse=True)
+    text = _plainly_written(text)
+    text = _BASE64.sub(lambda run: HIDDEN if _tells(run[0], (*hidden, *people)) else run[0], text)
+    for secret in hidden:
+        text = _without(text, secret, HIDDEN)
+    for address in people:
+        text = _without(text, address, mask(address))
+        text = _without_number(text, address)
+        if len(mailbox := address.rpartition("@")[0]) >= _MEANS_IT - 1:
+            text = _without(text, mailbox, HIDDEN)
+    return scrub(text)
+
+
 def brief(error: BaseException) -> str:
     """Name an error and say its first sentence, without any body it may quote."""
     while isinstance(error, BaseExceptionGroup):
@@ -57,6 +84,42 @@ def brief(error: BaseException) -> str:
     said = scrub(re.split(r"[\n\r{<]", _said(error), maxsplit=1)[0]).strip(" :")
     sentence = f"{name}: {said}" if said else name
     return sentence if len(sentence) <= _BRIEF_LENGTH else sentence[: _BRIEF_LENGTH - 3] + "..."
+
+
+def _plainly_written(text: str) -> str:
+    """A text without the disguises of JSON, HTML and URLs, under which nothing would be found in it."""
+    for _ in range(_MOST_DISGUISES):
+        bare = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text).replace("\\/", "/")
+        bare = unquote(html.unescape(bare))
+        if bare == text:
+            break
+        text = bare
+    return text
+
+
+def _tells(run: str, known: Iterable[str]) -> bool:
+    """Whether something known stands in a run of base64, whole or without its domain."""
+    encoded = run.rstrip("=").translate(_URL_SAFE)
+    said = base64.b64decode(encoded[: len(encoded) - (len(encoded) % 4 == 1)] + "==").decode("utf-8", "ignore").lower()
+    return any(part in said for each in known if len(part := (each.rpartition("@")[0] or each).lower()) >= _MEANS_IT)
+
+
+def _without(text: str, part: str, shown: str) -> str:
+    """A short part is taken out only where it stands alone: else it would be found inside of other words."""
+    if not part or part.lower() not in text.lower():
+        return text
+    pattern = re.escape(part) if len(part) >= _STANDS_OUT else rf"(?<!\w){re.escape(part)}(?!\w)"
+    return re.sub(pattern, lambda _: shown, text, flags=re.IGNORECASE)
+
+
+def _without_number(text: str, address: str) -> str:
+    """A number as people write it: with or without its country, with spaces, dots, dashes and brackets."""
+    digits = _NO_DIGIT.sub("", address)
+    if len(digits) < _NUMBER_LENGTH or digits[-_NUMBER_LENGTH:] not in _NO_DIGIT.sub("", text):
+        return text
+    gap = r"[\s().+/-]{0,3}"
+    country = "".join(f"(?:{digit}{gap})?" for digit in digits[:-_NUMBER_LENGTH])
+    return re.sub(rf"\+?{country}{gap.join(digits[-_NUMBER_LENGTH:])}", lambda _: mask(digits), text)
 
 
 def _said(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import groupby
@@ -170,6 +171,31 @@ async def test_a_cancelled_delivery_leaves_no_process_behind(
     # A process that were left would still hold the lock.
     with stage.lock_file() as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("call", ["look", "paste", "enter"])
+async def test_a_server_that_stood_still_and_goes_on_types_nothing_twice(
+    stage: Stage, recorder: Recorder, sham: ShamTmux, deliverer: TmuxDeliverer, call: str
+) -> None:
+    """What a client had asked for before it was given up, the server may still do afterwards."""
+    server = int(stage.tmux("display-message", "-p", "#{pid}"))
+    sham.will(f"before-{call}", f"kill -STOP {server}")
+    assert await deliverer.deliver(stage.target("agent"), message(1)) == HUNG
+    for thread in threading.enumerate():
+        if thread.name == "pillarbox-tmux":
+            await asyncio.to_thread(thread.join, PATIENCE)
+            assert not thread.is_alive(), "nobody waits for what a server that hangs may never say"
+    sham.behave()
+    again = asyncio.create_task(deliverer.deliver(stage.target("agent"), message(1)))
+    # One more that is asked while nobody answers, if it comes so far.
+    await asyncio.sleep(0)
+    os.kill(server, signal.SIGCONT)
+    outcome = await again
+    while isinstance(outcome, Retry):
+        outcome = await deliverer.deliver(stage.target("agent"), message(1))
+    assert await deliverer.deliver(stage.target("agent"), message(2)) == Delivered()
+    assert await recorder.submission() + await recorder.submission() == submitted("message 1") + submitted("message 2")
+    assert stage.tmux("list-buffers") == ""
 
 
 async def test_a_daemon_killed_between_text_and_enter_is_continued_by_the_next(

@@ -1,4 +1,4 @@
-// The live tail: rows come in at the top, or change where they stand; paused, they gather.
+// The live tail: rows come in at the top, change where they stand, or leave; paused, they gather.
 (() => {
   const MOST_SHOWN = 200;
   const LEAST_FULL = 50;
@@ -21,6 +21,10 @@
 
   function place(row) {
     const there = document.getElementById(row.id);
+    if (row.hasAttribute("data-left")) {
+      there?.remove();
+      return;
+    }
     if (there) {
       const at = there.classList.contains("at");
       there.replaceWith(row);

@@ -57,11 +57,8 @@ class DiscordGateway:
 
     async def run(self) -> None:
         """Connect, listen, connect again, until cancelled."""
-        try:
-            await asyncio.to_thread(import_module, "hikari")
-        except ImportError:
-            _log.error("Discord is not listened to: it needs an extra; run pip install 'pillarbox[discord]'")
-            await asyncio.Event().wait()
+        # Slow to import; nobody comes here without it, for a box asks for its extras before it runs.
+        await asyncio.to_thread(import_module, "hikari")
         failures, said = 0, ""
         while True:
             began = self._clock.monotonic()

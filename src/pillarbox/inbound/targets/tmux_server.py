@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -17,7 +18,9 @@ from typing import Any
 from pillarbox.text import printable
 
 _MOST_OUTPUT = 1024 * 1024
+_PIECE = 65_536
 _REAP_SECONDS = 2.0
+_GLANCE_MILLISECONDS = 50
 # All that tmux needs; what this process was trusted with is none of its business, nor is a terminal we may run in ourselves.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "TMPDIR", "TMUX_TMPDIR")
 
@@ -126,14 +129,26 @@ class _Call:
             if self._unwanted:
                 self._kill_group()
         with child.stdout:
-            printed = child.stdout.read(_MOST_OUTPUT)
+            printed = self._printed(child.stdout.fileno())
         with self._state:
-            if len(printed) == _MOST_OUTPUT:
+            if len(printed) >= _MOST_OUTPUT:
                 self._kill_group()
         code = child.wait()
         with self._state:
             self._group = 0
         return code, printed
+
+    def _printed(self, output: int) -> bytes:
+        """All that is printed, until nobody wants it: a server that hangs may hold the output of a client that was killed."""
+        printed, waiting = bytearray(), select.poll()
+        waiting.register(output, select.POLLIN)
+        while len(printed) < _MOST_OUTPUT and not self._unwanted:
+            if waiting.poll(_GLANCE_MILLISECONDS):
+                piece = os.read(output, _PIECE)
+                if not piece:
+                    break
+                printed += piece
+        return bytes(printed)
 
     def _kill_group(self) -> None:
         if self._group:

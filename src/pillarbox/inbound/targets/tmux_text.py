@@ -6,7 +6,6 @@ import re
 import unicodedata
 from datetime import UTC
 from hashlib import sha256
-from itertools import islice
 
 from pillarbox.inbound.attachment import described
 from pillarbox.inbound.model import InboundMessage
@@ -21,17 +20,22 @@ _LINE_ENDS = re.compile("\r\n?")
 _LINE_ENDS_SEEN = re.compile("([\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _QUOTES = frozenset("“”„‟❝❞〝〞〟")
+# A bracket and a quotation, and then nothing that JSON would have there.
+_LOOKS_LIKE_ENVELOPE = re.compile(r'\s*\[\s*"(?:[^"\\]|\\.)*(?:"\s*[^\s,\]]|\\?$)')
 _ENVELOPE = re.compile(r'\["(?:[^"\\]|\\.)*" via (?:[^\]\\]|\\.)*\]\s?')
 
 
 def typed(message: InboundMessage, *, envelope: bool, single_line: bool) -> str:
     """The text for a terminal; never empty, so that nobody is sent a bare Enter."""
     body = _body(message) or _NOTHING
+    if single_line:
+        # Before anything is escaped: what stands on two lines may be an envelope once they are one.
+        body = _on_one_line(body)
     if envelope and message.actor_name is not None:
         body = f"{_spoken_by(message.actor_name, message.origin)} {fenced(body)}"
     elif envelope:
         body = unsigned(body)
-    return _on_one_line(body) if single_line else body
+    return body
 
 
 def clean(text: str) -> str:
@@ -47,8 +51,11 @@ def fenced(body: str) -> str:
 
 
 def unsigned(body: str) -> str:
-    """The body of a message of nobody, which cannot be taken for somebody's: no line of it begins as an envelope does."""
-    return "".join(f"\\{part}" if _begins_envelope(part) else part for part in _LINE_ENDS_SEEN.split(body))
+    """The body of a message of nobody, which cannot be taken for somebody's: a line that begins as an envelope does is escaped.
+
+    Every other line stays exactly as it is, those of JSON and of lists too.
+    """
+    return "".join(f"\\{part}" if _begins_with_envelope(part) else part for part in _LINE_ENDS_SEEN.split(body))
 
 
 def without_envelope(prompt: str) -> str:
@@ -81,9 +88,9 @@ def session_key(session_id: str) -> str:
 
 def _body(message: InboundMessage) -> str:
     said = clean(message.content)
-    if message.message_type == "text" or (message.message_type == "voice" and said):
+    if message.message_type == "text":
         return said
-    return clean(described(message.message_type, said, message.payload_json))
+    return clean(described(message.message_type, message.content if said else "", message.payload_json))
 
 
 def _spoken_by(name: str, origin: str) -> str:
@@ -100,15 +107,16 @@ def _opens_bracket(line: str) -> bool:
     return unicodedata.normalize("NFKC", next(visible, ""))[:1] == "["
 
 
-def _begins_envelope(line: str) -> bool:
-    """Whether a line opens a bracket and a quotation, as only an envelope may."""
-    visible = (c for c in line if not c.isspace() and unicodedata.category(c) != "Cf")
-    second = next(islice(visible, 1, None), "")
-    return _opens_bracket(line) and (second in _QUOTES or _folded(second) == '"')
+def _begins_with_envelope(line: str) -> bool:
+    """Whether a line begins as an envelope does and JSON never, in whatever letters and with invisible ones between them."""
+    return _opens_bracket(line) and _LOOKS_LIKE_ENVELOPE.match(_as_seen(line)) is not None
 
 
-def _folded(character: str) -> str:
-    return unicodedata.normalize("NFKC", character)
+def _as_seen(line: str) -> str:
+    """The line in plain letters: no invisible ones, every quotation mark and bracket the common one."""
+    visible = "".join(c for c in line if unicodedata.category(c) != "Cf")
+    folded = unicodedata.normalize("NFKC", "".join('"' if c in _QUOTES else c for c in visible))
+    return folded.casefold()
 
 
 def _is_delimiter(character: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from pillarbox.errors import InvalidInput
 from pillarbox.outbound.judging import Meaning, read_id, read_object, refusal
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
@@ -45,14 +47,20 @@ class Discord:
     base_url = "https://discord.com"
 
     def request(self, message: Outgoing, account: Account) -> Request:
-        """One text to a channel or a thread; nobody is alerted by what an agent writes."""
+        """One text to a channel or a thread, or an answer to the message `data.reply_to`; nobody is alerted by it."""
         channel = quote(check_name("to", message.to, most=_LONGEST_CHANNEL), safe="")
-        body = {
+        body: dict[str, Any] = {
             "content": message.text or "",
             "nonce": sha256(message.message_id.encode()).hexdigest()[:_LONGEST_NONCE],
             "enforce_nonce": True,
             "allowed_mentions": {"parse": []},
         }
+        if (answered := (message.data or {}).get("reply_to")) is not None:
+            if not isinstance(answered, str) or _snowflake(answered) is None:
+                raise InvalidInput("data.reply_to", "must be the id of a message.")
+            body["allowed_mentions"]["replied_user"] = False
+            # Whoever deletes that message does not keep this one from being sent.
+            body["message_reference"] = {"message_id": answered, "fail_if_not_exists": False}
         return Request(
             "POST",
             f"{account.base_url.rstrip('/')}/api/v10/channels/{channel}/messages",

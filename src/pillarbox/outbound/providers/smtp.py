@@ -6,7 +6,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pillarbox.errors import InvalidInput
@@ -65,19 +65,21 @@ class Smtp:
 
         The option `trusted` holds the origins that the operator trusts; no tenant sets it.
         """
-        flight = _Flight(begin)
+        flight, asked = _Flight(begin), None
         try:
             async with asyncio.timeout(deadline):
                 trusted = frozenset(account.options.get("trusted", ()))
                 route = _route(account.options, account.secrets, trusted)
                 mail = await _built(message)
-                return await self._deliver(route, mail, flight)
+                asked = _asked(route, mail)
+                verdict = await self._deliver(route, mail, flight)
         except Blocked as blocked:
-            return Verdict(judgement="rejected", error=str(blocked))
+            verdict = Verdict(judgement="rejected", error=str(blocked))
         except NotReady as trouble:
-            return Verdict(judgement="transient", error=str(trouble))
+            verdict = Verdict(judgement="transient", error=str(trouble))
         except TimeoutError:
-            return _broken(flight, f"The mail server did not answer within {deadline:g} s")
+            verdict = _broken(flight, f"The mail server did not answer within {deadline:g} s")
+        return verdict if verdict.judgement == "accepted" else replace(verdict, request=asked)
 
     async def close(self) -> None:
         """Close every idle connection."""
@@ -97,7 +99,8 @@ class Smtp:
                         raise
                 return await self._use(route, await self._connections.open(route), mail, flight)
         except SMTPResponseException as refused:
-            return refusal(refused.code, refused.message, otherwise="unknown" if flight.dotted else "transient")
+            verdict = refusal(refused.code, refused.message, otherwise="unknown" if flight.dotted else "transient")
+            return replace(verdict, response=f"{refused.code} {refused.message}")
         except ssl.SSLCertVerificationError:
             return _broken(flight, "The mail server's TLS certificate was not accepted")
         except ssl.SSLError:
@@ -146,6 +149,11 @@ def _route(options: Mapping[str, Any], secrets: Mapping[str, str], trusted: froz
     if tls == "none" and not trust:
         raise InvalidInput(f"{prefix}tls", "may be none for a trusted destination alone.")
     return Route(host, port, tls, trust, username, password)
+
+
+def _asked(route: Route, mail: Mail) -> str:
+    to = "1 recipient" if len(mail.recipients) == 1 else f"{len(mail.recipients)} recipients"
+    return f"SMTP {route.host}:{route.port}, {to}, {len(mail.content)} bytes"
 
 
 async def _built(message: Outgoing) -> Mail:

@@ -36,7 +36,7 @@ class Telegram:
     base_url = "https://api.telegram.org"
 
     def request(self, message: Outgoing, account: Account) -> Request:
-        """One plain text; `data.thread_id` is the topic of a forum that it belongs to."""
+        """One plain text; `data.thread_id` is the topic of a forum that it belongs to, `data.reply_to` a message it answers."""
         body: dict[str, Any] = {
             "chat_id": check_name("to", message.to, most=_LONGEST_CHAT),
             "text": message.text or "",
@@ -45,6 +45,11 @@ class Telegram:
             if isinstance(thread, bool) or not isinstance(thread, int):
                 raise InvalidInput("data.thread_id", "must be the number of a topic.")
             body["message_thread_id"] = thread
+        if (answered := (message.data or {}).get("reply_to")) is not None:
+            if isinstance(answered, bool) or not isinstance(answered, int):
+                raise InvalidInput("data.reply_to", "must be the number of a message.")
+            # Whoever deletes that message does not keep this one from being sent.
+            body["reply_parameters"] = {"message_id": answered, "allow_sending_without_reply": True}
         return Request(
             "POST",
             f"{account.base_url.rstrip('/')}/bot{quote(account.secrets['bot_token'], safe=':')}/sendMessage",

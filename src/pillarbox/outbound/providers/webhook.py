@@ -81,6 +81,14 @@ class Webhook:
         return refusal(response, by="The webhook", meaning=STATUSES.get(response.status))
 
 
+def signature_headers(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The headers that carry a signature where messages are sent by this entry of a tenant; none without a secret."""
+    if config["provider"] != Webhook.name or not set(config.get("credentials", {})) & set(Webhook.optional_credentials):
+        return ()
+    header = config.get("signature_header")
+    return (_OURS[2], str(header)) if header else (_OURS[2],)
+
+
 def _key(name: str, secret: str) -> bytes:
     """The key in a secret of Standard Webhooks, padded or not."""
     encoded = secret.removeprefix("whsec_").rstrip("=")

@@ -9,15 +9,18 @@ from typing import Any
 import msgspec
 
 from pillarbox.errors import InvalidInput
+from pillarbox.outbound.contacts import is_whatsapp_user
 from pillarbox.outbound.judging import Meaning, read_id, read_object, refusal
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
 from pillarbox.text import check_name
 
-_LONGEST_ADDRESS = 100
+_LONGEST_ADDRESS = 256
+_WAMID = re.compile(r"[\x21-\x7e]{1,200}")
 _NUMBER_ID = re.compile(r"[0-9]{1,30}")
 _VERSION = re.compile(r"v[0-9]{1,3}\.[0-9]{1,2}")
 _NEWEST = "v23.0"
+GROUP = "group:"
 
 # https://developers.facebook.com/docs/whatsapp/cloud-api/support/error-codes; others are judged by their HTTP status.
 CODES = {
@@ -42,6 +45,7 @@ CODES = {
     131048: Meaning("too many of the number's messages were taken for spam", "transient"),
     131051: Meaning("this type of message is not supported", "rejected"),
     131056: Meaning("too many messages to this recipient in a short time", "transient"),
+    131062: Meaning("this message cannot be sent to a person whose number is not known", "rejected"),
     133010: Meaning("the number is not registered", "rejected"),
 }
 
@@ -64,18 +68,24 @@ class WhatsApp:
                 raise InvalidInput(f"{field}.{option}", f"must be of the form {form.pattern}.")
 
     def request(self, message: Outgoing, account: Account) -> Request:
-        """One text from the number that `data.phone_number_id` or the provider's option names."""
+        """One text from the number that `data.phone_number_id` or the provider's option names.
+
+        `data.reply_to` is the message that it answers.
+        """
         number = (message.data or {}).get("phone_number_id") or account.options.get("phone_number_id")
         if not isinstance(number, str) or not _NUMBER_ID.fullmatch(number):
             raise InvalidInput("data.phone_number_id", "must be the id of the number to send from.")
         version = account.options.get("api_version") or _NEWEST
-        body = {
+        body: dict[str, Any] = {
             "messaging_product": "whatsapp",
-            "recipient_type": "individual",
-            "to": check_name("to", message.to, most=_LONGEST_ADDRESS),
+            **_recipient(check_name("to", message.to, most=_LONGEST_ADDRESS)),
             "type": "text",
             "text": {"preview_url": False, "body": message.text or ""},
         }
+        if (answered := (message.data or {}).get("reply_to")) is not None:
+            if not isinstance(answered, str) or not _WAMID.fullmatch(answered):
+                raise InvalidInput("data.reply_to", "must be the id of a message, such as wamid.HBgL.")
+            body["context"] = {"message_id": answered}
         return Request(
             "POST",
             f"{account.base_url.rstrip('/')}/{version}/{number}/messages",
@@ -98,3 +108,10 @@ class WhatsApp:
         code = error.get("code") if isinstance(error, dict) and response.status >= 400 else None
         known = code if type(code) is int and code in CODES else None
         return refusal(response, by="WhatsApp", meaning=None if known is None else CODES[known], code=known)
+
+
+def _recipient(contact: str) -> dict[str, str]:
+    """A number, a person whose number is not shown, or a group: each has a field or a type of its own."""
+    if contact.startswith(GROUP):
+        return {"recipient_type": "group", "to": contact.removeprefix(GROUP)}
+    return {"recipient_type": "individual", "recipient" if is_whatsapp_user(contact) else "to": contact}

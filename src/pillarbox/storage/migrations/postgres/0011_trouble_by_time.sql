@@ -2,7 +2,7 @@ ALTER TABLE message_attempt ADD COLUMN IF NOT EXISTS request TEXT;
 
 ALTER TABLE message_attempt ADD COLUMN IF NOT EXISTS response TEXT;
 
-CREATE INDEX IF NOT EXISTS idx_message_history_failed ON message_history (failed_at) WHERE trouble = 'failed';
+CREATE INDEX IF NOT EXISTS idx_message_history_failed ON message_history (trouble, failed_at) WHERE failed_at IS NOT NULL;
 
 ALTER TABLE message_queue ADD COLUMN IF NOT EXISTS tried_at TIMESTAMPTZ;
 
@@ -20,7 +20,7 @@ UPDATE inbound_strand SET failing_since = (
     SELECT m.created_at FROM inbound_queue m WHERE m.session_id = inbound_strand.session_id AND m.seq = inbound_strand.head_seq)
 WHERE failing = 1;
 
-CREATE INDEX IF NOT EXISTS idx_inbound_strand_failing_since ON inbound_strand (failing_since) WHERE failing = 1;
+CREATE INDEX IF NOT EXISTS idx_inbound_strand_failing_since ON inbound_strand (failing_since) WHERE failing_since IS NOT NULL;
 
 ALTER TABLE hook_strand ADD COLUMN IF NOT EXISTS failing_since TIMESTAMPTZ;
 
@@ -28,4 +28,4 @@ UPDATE hook_strand SET failing_since = (
     SELECT m.created_at FROM hook_outbox m WHERE m.session_id = hook_strand.session_id AND m.seq = hook_strand.head_seq)
 WHERE failing = 1;
 
-CREATE INDEX IF NOT EXISTS idx_hook_strand_failing_since ON hook_strand (failing_since) WHERE failing = 1;
+CREATE INDEX IF NOT EXISTS idx_hook_strand_failing_since ON hook_strand (failing_since) WHERE failing_since IS NOT NULL;
