@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Never
 
 import pytest
+from hypothesis import settings
 
 from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, migrated_template, shared_postgres
 from tests.servers.rabbitmq import RabbitServer, shared_rabbitmq
 
 SCRATCH = "PILLARBOX_TEST_SCRATCH"
 MEMORY_WANTED = 8 * 2**30
+
+# How long an example takes says more of the machine than of the code.
+settings.register_profile("untimed", settings.default, deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

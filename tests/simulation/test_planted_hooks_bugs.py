@@ -18,8 +18,6 @@ from tests.simulation.hooks_story import HooksPlan, Tamper, play_hooks
 from tests.simulation.process import Rates
 from tests.simulation.weather import Weather
 
-pytestmark = pytest.mark.long
-
 Held = Settlement[HookRow]
 
 
