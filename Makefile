@@ -68,7 +68,7 @@ unit: dev-setup ## Run the fast tests
 docs: dev-setup ## Build the documentation as a site in build/site, to be read without a network
 	@$(BIN)/python scripts/reference.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-	@echo "build/site/index.html"
+	@echo "build/site/index.html; with search: $(BIN)/python -m http.server --bind 127.0.0.1 -d build/site"
 
 .PHONY: format
 format: dev-setup ## Format the code and fix what can be fixed

@@ -25,18 +25,20 @@ async def played(folder: Path, pace: Pace) -> dict[str, Any]:
         await scene.receive(VOICE_CHAT, text="/queue")
         others = asyncio.create_task(_receive_others(scene))
         await scene.until(scene.typing_hangs, "an attempt to type the words")
+        hanging = (await scene.voice())["attempt_count"]
         await scene.receive(VOICE_CHAT, text="the next message")
         # The attempt that hangs is given up by its own time limit; the next one may go through.
         scene.sham.behave()
         typed = [_text(await scene.typed()), _text(await scene.typed())]
         others.cancel()
         await asyncio.gather(others, return_exceptions=True)
-        rows = scene.daemon.call("GET", "/v1/inbound?session_id=agent")[1]["items"]
+        voice = await scene.voice()
         return {
             "call_seconds": pace.call_seconds,
             "receipts": len(scene.latencies),
             "calls_answered": len(scene.platform.answered),
-            "attempts_of_the_voice_message": rows[0]["attempt_count"],
+            "attempt_that_hung": hanging,
+            "attempts_of_the_voice_message": voice["attempt_count"],
             "typed": typed,
             "load_after": round(os.getloadavg()[0], 2),
             "receipt_ms": _quantiles(scene.latencies),

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from pillarbox.conversations.commands import Commands
+from pillarbox.conversations.bot_name import TelegramBotName
+from pillarbox.conversations.commands import BotName, Commands
 from pillarbox.conversations.drafts import ORIGINS, Desk
 from pillarbox.conversations.pipe import Conversations
 from pillarbox.conversations.policy import ConversationsPolicy
@@ -83,7 +84,7 @@ def wire_chats(
     conversations = Conversations(database, outbound=outbound, sessions=sessions, policy=policy, node=node)
     client = Client()
     media = _media(settings, database, client, folder=media_folder(database, spool_dir))
-    commands = Commands(database, inbound, origins=policy.origins)
+    commands = Commands(database, inbound, origins=policy.origins, bot_names=_bot_names(settings, database, client))
     inbound.prepare = media.prepare
     inbound.ask_whether_working(working_by_hooks(hooks, inbound, database, policy))
     adapters.with_files = media.begin
@@ -134,7 +135,17 @@ def conversations_policy(settings: Settings) -> ConversationsPolicy:
         phone_number_id=settings.adapters.whatsapp.phone_number_id,
         threaded=numbers.threaded,
         default_session=settings.adapters.default_session,
+        default_session_tells=settings.adapters.default_session_tells,
     )
+
+
+def _bot_names(settings: Settings, database: Database, client: Client) -> dict[str, BotName]:
+    """Where people name the bot that they mean."""
+    given = settings.adapters.telegram
+    if given.bot_token is None:
+        return {}
+    desk = Desk("telegram", given.base_url, given.bot_token)
+    return {"telegram": TelegramBotName(client, desk, database.clock.monotonic).get}
 
 
 def _previews(settings: Settings, database: Database, client: Client, hooks: Hooks, *, node: str) -> Previews | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pillarbox.errors import InvalidInput
-from pillarbox.settings import Settings
-from pillarbox.storage import Database
+
+if TYPE_CHECKING:
+    from pillarbox.settings import Settings
+    from pillarbox.storage import Database
 
 
 async def open_database(url: str, settings: Settings) -> Database:

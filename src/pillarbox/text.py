@@ -12,6 +12,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # Control characters, and those that turn the text around them, so that a line reads otherwise than it is.
 _MISLEADING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MISLEADING_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BREAKS = re.compile("[ \t]*[\t\n\r\u2028\u2029]+[ \t\n\r\u2028\u2029]*")
 _DEEPEST = 64
 
 
@@ -80,6 +81,11 @@ def printable(text: object, most: int = 80) -> str:
     """Foreign text cut short and with its control characters and turns of direction escaped, fit for a message or a terminal."""
     shown = _MISLEADING.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text)[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def on_one_line(text: str) -> str:
+    """Text of many lines as the summary of it is read: line ends and tabs are blanks."""
+    return _BREAKS.sub(" ", text).strip(" ")
 
 
 def in_sight(text: str) -> str:

@@ -134,3 +134,26 @@ async def test_a_group_is_a_chat_of_its_own(stand: Stand) -> None:
     await stand.post(whatsapp_body({**whatsapp_message(Said()), "group_id": "g1"}))
     row = await stand.only_row()
     assert (row.source_channel_id, row.actor_id) == ("g1", Said().chat)
+
+
+@pytest.mark.parametrize(
+    ("contacts", "names"),
+    [
+        ([{"wa_id": "1"}], ["Ann", None]),
+        ([{"wa_id": "9"}], [None, None]),
+        ([{}], [None, None]),
+        ([{"user_id": "US.2"}], [None, "Ann"]),
+    ],
+)
+async def test_nobody_is_given_the_name_of_another(
+    stand: Stand, contacts: list[dict[str, Any]], names: list[str | None]
+) -> None:
+    named = [{"profile": {"name": "Ann"}, **contact} for contact in contacts]
+    messages = [whatsapp_message(Said(1, chat="1")), {**whatsapp_message(Said(2, chat="2")), "from_user_id": "US.2"}]
+    await stand.post(whatsapp_body(*messages, contacts=named))
+    assert [row.actor_name for row in await stand.rows()] == names
+
+
+async def test_a_contact_without_an_id_names_the_only_sender(stand: Stand) -> None:
+    await stand.post(whatsapp_body(whatsapp_message(Said()), contacts=[{"profile": {"name": "Ann"}}]))
+    assert (await stand.only_row()).actor_name == "Ann"

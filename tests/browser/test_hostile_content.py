@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import cycle
 from urllib.parse import quote
 
 import pytest
@@ -12,13 +13,16 @@ from playwright.async_api import expect
 
 from tests.browser.conftest import Open
 from tests.browser.payloads import payloads
+from tests.browser.refusing import RefusingMailServer
 from tests.browser.stock import AWAY, Stock
 from tests.browser.watched import Watched
 from tests.servers.daemon import Daemon
+from tests.servers.provider_servers import Answer, provider_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TOGETHER = 20
+SHOWN_HEADERS = ("Request-Id", "X-Request-Id", "Twilio-Request-Id", "X-Message-Id", "CF-Ray", "Content-Type")
 
 
 class Outside:
@@ -59,6 +63,17 @@ def packs(hostile: list[str]) -> Iterator[tuple[int, str]]:
     """The payloads, some at once."""
     for start in range(0, len(hostile), TOGETHER):
         yield start, "\n".join(hostile[start : start + TOGETHER])
+
+
+def bundles(hostile: list[str], most: int) -> Iterator[list[str]]:
+    """The payloads, as many at once as have so many characters together with a blank after each."""
+    bundle: list[str] = []
+    for payload in hostile:
+        if bundle and sum(map(len, bundle)) + len(bundle) + len(payload) > most:
+            yield bundle
+            bundle = []
+        bundle.append(payload[:most])
+    yield bundle
 
 
 def cut(payload: str, most: int) -> str:
@@ -139,23 +154,72 @@ async def test_nothing_on_a_message_page_runs(open_page: Open, daemon: Daemon, h
     await is_calm(page)
 
 
+async def test_nothing_that_was_asked_or_answered_runs(open_page: Open, daemon: Daemon, hostile: list[str]) -> None:
+    page = await open_page(quiet=False)
+    stock = Stock.make(daemon)
+    answers = list(bundles(hostile, 480))
+    with RefusingMailServer("\n".join(bundle) for bundle in answers) as mail, provider_server() as server:
+        smtp = {"provider": "smtp", "host": "127.0.0.1", "port": mail.port, "tls": "none"}
+        tenant = {
+            "providers": {"email": smtp, "webhook": {"provider": "webhook"}},
+            "settings": {"trusted_destinations": [f"smtp://127.0.0.1:{mail.port}", server.origin]},
+        }
+        assert daemon.call("PUT", f"/v1/tenants/{stock.tenant}", tenant)[0] == 200
+        asked = [bundle_of_words(bundle) for bundle in bundles(hostile, 250)]
+        turns = cycle(quote(payload)[:200] for payload in hostile)
+        server.arrange = lambda call: Answer(400, {name: next(turns) for name in SHOWN_HEADERS})
+        hooks = [stock.send("webhook", f"{server.origin}/{path}", body={}) for path in asked]
+        refused = stock.email(subject="Hi", text="Hi")
+        for _ in answers[1:]:
+            stock.until(refused, "failed")
+            assert daemon.call("POST", f"/v1/tenants/{stock.tenant}/messages/{refused}/retry", {})[0] == 202
+        assert len(stock.until(refused, "failed")["attempts"]) == len(answers)
+        for hook in hooks:
+            stock.until(hook, "failed")
+    shown = ""
+    for message_id in (refused, *hooks):
+        await page.goto(f"/messages/{message_id}")
+        shown += await page.page.inner_text("main")
+    await is_calm(page)
+    assert shown.count("alert(1)") > 3 * sum("alert(1)" in payload for payload in hostile) * 0.9
+
+
+def bundle_of_words(bundle: list[str]) -> str:
+    return quote("/".join(bundle).replace(" ", "/"), safe="")
+
+
 async def test_no_name_of_a_session_tenant_key_or_filter_runs(
     open_page: Open, daemon: Daemon, hostile: list[str]
 ) -> None:
     page = await open_page(quiet=False)
     stock = Stock.make(daemon)
-    for payload in hostile[::5]:
+    for payload in hostile:
         session = {"session_id": cut(payload, 190), "title": payload, "agent": cut(payload, 100), "target": AWAY}
         assert daemon.call("POST", "/v1/sessions", session)[0] in (201, 409)
     for start, together in packs(hostile):
         opt_out = {"contact": f"person{start}@example.com", "reason": together[:1000]}
         assert daemon.call("POST", f"/v1/tenants/{stock.tenant}/opt-outs", opt_out)[0] == 201
-    assert await walk(page, "/sessions") >= 40
+    assert await walk(page, "/sessions") >= 190
     daemon.call("PUT", f"/v1/tenants/{stock.tenant}", {"name": cut(hostile[6], 200)})
     for path in ("/tenants", f"/tenants/{stock.tenant}", "/", "/audit"):
         await page.goto(path)
         await is_calm(page)
-    for payload in hostile[:: 2 * TOGETHER]:
-        for path in ("/messages?filter=", "/inbox?key=", "/actions?action=retry&filter=", "/sessions/", "/embed/"):
-            await page.goto(path + quote(payload, safe=""))
-            await is_calm(page)
+    link = daemon.call("POST", f"/v1/tenants/{stock.tenant}/embed-links", {})[1]["url"]
+    link = link.removeprefix(daemon.base_url)
+    for start, together in packs(hostile):
+        for path in ("/messages?filter=", "/inbox?key=", f"{link}?filter="):
+            await page.goto(path + quote(together, safe=""))
+            typed = page.page.locator("main input[name=filter], main input[name=key]").first
+            assert await typed.input_value() == together.replace("\n", "")
+        await page.goto(f"/sessions/{quote(cut(hostile[start], 190), safe='')}")
+        await is_calm(page)
+    for bundle in bundles(hostile, 330):
+        await page.goto(f"/actions?action=retry&filter={quote(naming(bundle), safe='')}")
+        assert bundle[0].strip("\u202e") in await page.page.inner_text("main")
+    await is_calm(page)
+
+
+def naming(sessions: list[str]) -> str:
+    """A filter for sessions of these names."""
+    escaped = (name.replace("\\", "\\\\").replace('"', '\\"') for name in sessions)
+    return "session:" + ",".join(f'"{name}"' for name in escaped)

@@ -41,6 +41,21 @@ async def test_the_log_shows_what_comes_in_and_what_becomes_of_it(page: Watched,
     await expect(page.page.locator("#rows tr")).to_have_count(1)
 
 
+async def test_whatever_will_be_tried_again_is_found_as_retrying(page: Watched, stock: Stock) -> None:
+    await page.goto(f"/messages?filter=session:{stock.session} status:retrying")
+    await expect(page.page.locator("#nothing")).to_contain_text("Nothing matches")
+    await expect(page.page.locator("#all-retry")).to_be_hidden()
+    await expect(page.page.locator("#tail")).to_have_text("live")
+    waiting = stock.post("Two lines\nfor nobody")
+    row = page.page.locator(f"#inbound-{waiting}")
+    await expect(row).to_contain_text("Two lines for nobody")
+    await expect(row.locator(".badge").first).to_have_text("retrying")
+    await expect(page.page.locator("#all-retry")).to_be_visible()
+    await row.locator("a").click()
+    await expect(page.page.locator("h1")).to_have_text("Two lines for nobody")
+    await expect(page.page.locator("h1 + .badge")).to_have_text("retrying")
+
+
 async def test_what_no_longer_matches_leaves_the_log(page: Watched, stock: Stock) -> None:
     message_id = stock.email("ann+flaky@example.com", "Leaves")
     stock.until(message_id, "retrying")

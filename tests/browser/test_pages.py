@@ -89,6 +89,20 @@ async def test_no_page_is_wider_than_a_phone(open_page: Open, places: dict[str, 
     assert wider == {}
 
 
+async def test_on_a_phone_the_page_that_is_shown_and_the_end_of_each_row_are_in_sight(
+    open_page: Open, places: dict[str, str]
+) -> None:
+    page = await open_page(phone=True)
+    for name, tab in (("audit", "Audit"), ("tenant", "Tenants")):
+        await page.goto(places[name])
+        here = await page.page.locator(f"nav a:text-is('{tab}')").bounding_box()
+        end = await page.page.locator("table.log tbody tr >> nth=0 >> td:visible >> nth=-1").bounding_box()
+        for box in (here, end):
+            assert box is not None
+            assert box["x"] >= 0, name
+            assert box["x"] + box["width"] <= 390, name
+
+
 async def test_every_message_is_two_steps_from_the_first_page(page: Watched, places: dict[str, str]) -> None:
     await page.goto("/")
     await page.page.click("nav >> text=Messages")

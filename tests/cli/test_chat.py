@@ -76,12 +76,16 @@ async def test_a_person_sees_and_gives_up_what_waits(sqlite_url: str) -> None:
             await asyncio.to_thread(terminal.expect, "1. not now")
             terminal.type("/cancel\r")
             await asyncio.to_thread(terminal.expect, "1 message was canceled.")
-            await asyncio.to_thread(terminal.expect, "✗ given up")
+            await asyncio.to_thread(terminal.expect, "✗ canceled")
             terminal.type("half a thought\x03")
             terminal.type("\x03")
             assert await asyncio.to_thread(terminal.leave) == 0
         (row,) = await box.inbound.list(session_id="s1")
         assert (row.status, row.actor_name) == ("expired", "Ann")
+        await box.inbound.enqueue(session_id="s1", origin="shop", content="later")
+        with Terminal("chat", "s1", "--database", sqlite_url) as terminal:
+            await asyncio.to_thread(terminal.expect, "Ann  not now  ✗")
+            await asyncio.to_thread(terminal.expect, "somebody (shop)  later  …")
 
 
 def test_a_chat_goes_on_while_the_daemon_is_killed_and_started_again(sqlite_url: str, tmp_path: Path) -> None:

@@ -9,15 +9,20 @@ from typing import Any
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
+from click.testing import CliRunner
 
+from pillarbox.cli.dev import _at_home
+from pillarbox.cli.main import cli
 from pillarbox.outbound.model import CHANNELS
-from pillarbox.sync import Pillarbox
+from pillarbox.settings import load_settings
+from pillarbox.sync import Pillarbox, Sms
 from tests.servers.daemon import Daemon, environment
 
 READY = r"^(?P<url>http://127\.0\.0\.1:\d+)/login\?token=\S+$"
 
 
 WHOLE = "Nothing was lost"
+TWILIO = {"credentials": {"account_sid": "env:SID", "auth_token": "env:TOKEN"}}
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +169,32 @@ def test_its_database_is_in_this_folder_unless_named(tmp_path: Path) -> None:
         assert daemon.terminate() == 0
         assert daemon.out.whole().count("\n") == 1
     assert (tmp_path / "pillarbox-dev.db").exists()
+
+
+def refused(url: str) -> str:
+    done = CliRunner().invoke(cli, ["--database", url, "dev", "--port", "0"])
+    assert done.exit_code == 2
+    return done.stderr
+
+
+def test_it_swallows_nothing_that_others_want_to_send(sqlite_url: str) -> None:
+    assert "dev runs on SQLite" in refused("postgresql://somebody@127.0.0.1:1/theirs")
+    with Pillarbox.open(sqlite_url) as box:
+        box.tenants.set("acme", providers={"sms": {"provider": "twilio", "from": "+32470123456", **TWILIO}})
+        message_id = box.outbound.send("acme", Sms(to="+32470123456", text="real"))
+        assert "messages wait in it" in refused(sqlite_url)
+        assert box.outbound.get(message_id).status == "pending"
+
+
+def test_it_speaks_to_no_platform_and_no_other_server_that_is_set() -> None:
+    settings = load_settings(
+        environ={},
+        adapters={"telegram": {"bot_token": "1:x", "poll": True}, "slack": {"bot_token": "xoxb-1"}},
+        hooks={"forward_url": "https://example.com/hooks"},
+        media={"transcription": {"engine": "http", "base_url": "https://example.com"}},
+    )
+    at_home = _at_home(settings)
+    assert at_home.adapters == load_settings(environ={}).adapters
+    assert at_home.hooks.forward_url is None
+    assert at_home.media.transcription.engine == "none"
+    assert at_home.outbound.sandbox

@@ -89,6 +89,7 @@ def test_an_operator_sends_a_dead_event_again(database_url: str, daemon: Daemon,
 
 
 def test_what_cannot_be_is_refused_with_its_exit_code(run: Run) -> None:
+    assert run("migrate").exit_code == 0
     assert run("hooks", "show", "7").exit_code == 3
     assert run("hooks", "retry", "7").exit_code == 3
     assert run("hooks", "show", "x").exit_code == 2

@@ -4,11 +4,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from pillarbox.cli.main import cli
+from pillarbox.cli.options import Options
+from pillarbox.cli.tail import _Lines
+from pillarbox.operators.model import LogItem
 from pillarbox.sync import Email, Pillarbox, Sms
 from tests.servers.daemon import SECONDS, Lines, environment
 
@@ -112,3 +117,26 @@ def test_who_works_and_what_needs_somebody_is_listed(box: Pillarbox, sqlite_url:
     assert told["items"] == []
     for command in ("nodes", "attention"):
         assert run(sqlite_url, command).stdout.count("\n") == 1
+
+
+def test_tail_shows_each_change_once_also_back_to_what_was_before(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _Lines(Options(json=True), None)
+    made = datetime(2026, 1, 1, tzinfo=UTC)
+    waiting = LogItem(
+        pipe="inbound",
+        id="1",
+        created_at=made,
+        status="pending",
+        attempt_count=0,
+        next_attempt_at=None,
+        error=None,
+        summary="hello",
+        session_id="s1",
+    )
+    for item in (waiting, waiting, replace(waiting, status="processing"), waiting, waiting):
+        lines.show(item, made)
+    assert [json.loads(line)["status"] for line in capsys.readouterr().out.splitlines()] == [
+        "pending",
+        "processing",
+        "pending",
+    ]

@@ -46,7 +46,30 @@ def test_a_command_that_may_mean_the_database_of_dev_says_where_that_is(tmp_path
     (tmp_path / "pillarbox-dev.db").touch()
     runner = CliRunner()
     assert "--database sqlite:///pillarbox-dev.db" in runner.invoke(cli, ["status"]).stderr
+    assert "--database sqlite:///pillarbox-dev.db" in runner.invoke(cli, ["migrate"]).stderr
     assert "pillarbox-dev.db" not in runner.invoke(cli, ["status"]).stderr
+
+
+def test_looking_at_a_database_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:
+    url = "sqlite:///typo.db"
+    for look in (
+        ["status"],
+        ["log"],
+        ["top", "--once"],
+        ["tail", "--count", "1"],
+        ["tenants", "show", "acme"],
+        ["inbound", "retry", "7"],
+        ["act", "retry", "--filter", "status:failed", "--yes"],
+        ["prune"],
+        ["chat", "s1"],
+        ["keys", "revoke", "nobody"],
+    ):
+        code, said = invoke(*look, "--database", url)
+        assert (look, code, list(tmp_path.iterdir())) == (look, 3, [])
+        assert "There is no database typo.db; `" in said
+        assert "--database sqlite:///typo.db migrate` makes it." in said
+    assert CliRunner().invoke(cli, ["migrate", "--database", url]).exit_code == 0
+    assert CliRunner().invoke(cli, ["status", "--database", url]).exit_code == 0
 
 
 def test_wrong_usage_is_one_sentence_and_exit_2() -> None:
@@ -106,6 +129,7 @@ def test_options_are_taken_before_and_after_the_command_and_from_the_environment
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = CliRunner()
+    assert runner.invoke(cli, ["migrate", "--database", sqlite_url]).exit_code == 0
     before = runner.invoke(cli, ["--database", sqlite_url, "--json", "sessions", "list"])
     between = runner.invoke(cli, ["sessions", "--database", sqlite_url, "--json", "list"])
     after = runner.invoke(cli, ["sessions", "list", "--database", sqlite_url, "--json"])
@@ -150,6 +174,7 @@ def test_a_terminal_gets_a_table_and_no_control_sequences_of_others(sqlite_url: 
 
 
 def test_a_reader_that_leaves_early_causes_no_noise(sqlite_url: str) -> None:
+    process("migrate", "--database", sqlite_url)
     read_end, write_end = os.pipe()
     os.close(read_end)
     done = subprocess.run(

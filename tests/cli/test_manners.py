@@ -37,6 +37,7 @@ def test_a_script_that_cannot_answer_is_told_to_say_yes_beforehand(sqlite_url: s
 
 
 def test_status_says_that_nobody_delivers_and_the_command_it_prints_works(sqlite_url: str) -> None:
+    assert CliRunner().invoke(cli, ["migrate", "--database", sqlite_url]).exit_code == 0
     done = subprocess.run(
         [PROGRAM, "status", "--database", sqlite_url],
         env=environment({}, {"PATH": "/usr/bin:/bin"}),
@@ -62,6 +63,7 @@ async def test_status_says_nothing_more_where_somebody_delivers(sqlite_url: str)
 
 
 def test_status_and_the_log_call_what_failed_by_the_same_words(sqlite_url: str) -> None:
+    assert CliRunner().invoke(cli, ["migrate", "--database", sqlite_url]).exit_code == 0
     shown = CliRunner().invoke(cli, ["status", "--database", sqlite_url]).stdout
     assert shown.splitlines()[0] == "pipe\tpending\tprocessing\tto retry\toldest\talso"
 

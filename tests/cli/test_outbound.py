@@ -121,7 +121,7 @@ def test_what_cannot_be_sent_exits_2_and_names_the_field(run: Run, ask: Ask, acm
         (["--attach", str(tmp_path / "missing")], "attachments.0: "),
         (["--at", "tomorrow"], "send_at: "),
         (["--body", "{}"], "body: "),
-        (["--key", "k" * 256], "Idempotency-Key: "),
+        (["--key", "k" * 256], "idempotency_key: "),
     ):
         refused = run(*EMAIL, *more)
         assert (more, refused.exit_code, refused.stdout) == (more, 2, "")
@@ -187,6 +187,16 @@ def test_a_tenant_is_set_from_a_file_and_a_secret_in_it_is_refused(run: Run, ask
     assert run(*EMAIL).exit_code == 0
     assert run("tenants", "delete", "acme").exit_code == 4
     assert run("tenants", "show", "other").exit_code == 3
+
+
+def test_setting_a_tenant_again_without_a_file_loses_nothing(run: Run, ask: Ask) -> None:
+    assert [run("tenants", "set", "plain").exit_code for _ in range(2)] == [0, 0]
+    known = ask("tenants", "set", "acme", "-", stdin=json.dumps(SANDBOX))
+    refused = run("tenants", "set", "acme")
+    assert (refused.exit_code, "give a FILE or - to replace" in refused.stderr) == (4, True)
+    inline = run("tenants", "set", "acme", json.dumps(SANDBOX))
+    assert (inline.exit_code, "give - and pipe" in inline.stderr) == (2, True)
+    assert ask("tenants", "show", "acme") == known
 
 
 def test_help_and_hooks_load_nothing_of_sending() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pillarbox.cli.output import span
-from pillarbox.cli.tables import fitted
+from pillarbox.cli.tables import fitted, shortened
 from tests.cli.conftest import Ask, Run
 from tests.servers.daemon import environment
 
@@ -54,7 +54,7 @@ def pillarbox(database_url: str, *arguments: str) -> str:
 
 
 @pytest.mark.long
-def test_an_id_is_whole_on_a_terminal_of_any_width(sqlite_url: str, tenant: str) -> None:
+def test_an_id_can_be_copied_from_a_terminal_of_any_width(sqlite_url: str, tenant: str) -> None:
     mail = ("--to", "somebody.with.a.long.name@example.com", "--subject", "A subject of many words " * 3, "--text", "x")
     message = pillarbox(sqlite_url, "send", "email", "--tenant", tenant, *mail)
     opt_out = pillarbox(sqlite_url, "opt-outs", "add", "x@example.com", "--tenant", tenant, "--reason", "why not " * 9)
@@ -62,7 +62,7 @@ def test_an_id_is_whole_on_a_terminal_of_any_width(sqlite_url: str, tenant: str)
     pillarbox(sqlite_url, "inbound", "post", session, "many words " * 20)
 
     for arguments, ids in (
-        (["messages", "list"], {message, tenant}),
+        (["messages", "list"], {message[:13]}),
         (["opt-outs", "list", "--tenant", tenant], {opt_out}),
         (["sessions", "list"], {session}),
         (["inbound", "list"], {session}),
@@ -73,6 +73,37 @@ def test_an_id_is_whole_on_a_terminal_of_any_width(sqlite_url: str, tenant: str)
             assert len(rows) == 1, (arguments, columns)
             assert ids <= set(rows[0].split()), (arguments, columns)
         assert all(len(line) <= 80 for line in (head, *rows)), arguments
+
+
+def test_a_message_is_named_by_what_a_narrow_terminal_shows_of_its_id(run: Run, ask: Ask) -> None:
+    assert run("tenants", "set", "acme", "-", stdin=SANDBOX).exit_code == 0
+    mail = ("send", "email", "--tenant", "acme", "--to", "ann@example.com", "--text", "x")
+    ids = [ask(*mail)["message_id"] for _ in range(3)]
+    for whole, short in zip(ids, shortened(ids), strict=True):
+        assert len(short) < len(whole)
+        assert ask("messages", "show", short)["message_id"] == whole
+    assert ask("messages", "cancel", shortened(ids)[0])["message_id"] == ids[0]
+    nobody = run("messages", "show", "00000000-0000")
+    assert (nobody.exit_code, "00000000-0000" in nobody.stderr) == (3, True)
+
+
+def test_ids_are_shortened_only_as_far_as_they_can_be_told_apart() -> None:
+    one, other = "01a1e1db-420f-7745-a6cb-d82ec8c22331", "01a1e1db-420f-7746-a6cb-d82ec8c22331"
+    assert shortened([one, "7", ""]) == ["01a1e1db-420f", "7", ""]
+    assert shortened([one, other]) == ["01a1e1db-420f-7745", "01a1e1db-420f-7746"]
+
+
+def test_a_narrow_terminal_keeps_what_a_message_says_and_names_what_it_left_out(
+    sqlite_url: str, tenant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pillarbox(sqlite_url, "sessions", "open", "s1", "--url", "http://127.0.0.1:9/")
+    pillarbox(sqlite_url, "inbound", "post", "s1", "buy milk")
+    mail = ("--to", "ann@example.com", "--subject", "Invoice 7", "--text", "x")
+    pillarbox(sqlite_url, "send", "email", "--tenant", tenant, *mail)
+    head, _, *rows = on_a_terminal(sqlite_url, "log")
+    assert {"id", "status", "where", "attempts", "summary"} <= set(head.split())
+    assert {"buy milk", "Invoice 7"} == {row[head.index("summary") :].strip() for row in rows}
+    assert capfd.readouterr().err.startswith("Too narrow for: made")
 
 
 def test_a_wide_terminal_is_told_everything(sqlite_url: str, tenant: str) -> None:

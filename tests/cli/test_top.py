@@ -68,6 +68,7 @@ def test_one_look_is_printed_for_scripts(sqlite_url: str) -> None:
 
 
 def test_it_is_live_on_a_terminal_until_q_is_pressed(sqlite_url: str) -> None:
+    assert CliRunner().invoke(cli, ["migrate", "--database", sqlite_url]).exit_code == 0
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "pillarbox", "top", "--every", "0.1", "--database", sqlite_url],
@@ -78,7 +79,7 @@ def test_it_is_live_on_a_terminal_until_q_is_pressed(sqlite_url: str) -> None:
     )
     os.close(theirs)
     try:
-        assert "inbound" in read_until(ours, "Nobody works")
+        assert "inbound" in read_until(ours, "q ends it")
         posted = CliRunner().invoke(
             cli, ["sessions", "open", "s1", "--url", "http://127.0.0.1:9/", "--database", sqlite_url]
         )

@@ -109,6 +109,19 @@ class Incident:
         for _ in range(count // OTHER_CHATS):
             await asyncio.gather(*(self.receive() for _ in range(OTHER_CHATS)))
 
+    async def received_during(self, call: str, count: int) -> bool:
+        """Whether so many messages are received, one after the other, between a call to the platform and its answer."""
+        await self.until(lambda: call in self.platform.asked(), f"a call for {call}")
+        for _ in range(count):
+            await self.receive()
+        return call not in self.platform.answered
+
+    async def voice(self) -> dict[str, Any]:
+        """What is known of the voice message."""
+        answer = await asyncio.to_thread(self.daemon.call, "GET", "/v1/inbound?session_id=agent")
+        found: dict[str, Any] = answer[1]["items"][0]
+        return found
+
     async def receive_voice(self) -> None:
         await self.receive(VOICE_CHAT, voice={"file_id": "v", "duration": 79, "mime_type": "audio/ogg"})
 

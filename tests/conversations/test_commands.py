@@ -9,6 +9,7 @@ import pytest
 
 from pillarbox.conversations.commands import command_in
 from pillarbox.inbound.adapter import Received
+from pillarbox.inbound.positions import Position, Positions
 from tests.contracts.test_hook_confirmation import until_somebody_waits
 from tests.conversations.stand import TOKEN, Stand, standing
 from tests.servers.telegram_api import TelegramApi, telegram_api
@@ -40,20 +41,63 @@ async def write(stand: Stand, text: str, number: int, channel_id: str = "42", ac
     await stand.settle()
 
 
-@pytest.mark.parametrize("text", ["/queue", " /QUEUE ", "/queue@some_bot", "/queue\n"])
+@pytest.mark.parametrize("text", ["/queue", " /QUEUE ", "/queue@some_bot", "/Queue@Some_Bot", "/queue\n"])
 def test_a_command_may_be_written_as_people_write_it(text: str) -> None:
-    assert command_in(text) == "queue"
+    assert command_in(text, "Some_bot") == "queue"
 
 
 @pytest.mark.parametrize(
     "text",
     [
         *("queue", "/queues", "/queue now please", "say /queue", "//queue", "/clear", ""),
-        *("/cancel@home the heating appointment, please", "/cancel@", "/cancel @home"),
+        *("/cancel@home the heating appointment, please", "/cancel@", "/cancel @home", "/cancel@another_bot"),
     ],
 )
 def test_anything_else_is_for_the_agent(text: str) -> None:
+    assert command_in(text, "some_bot") is None
     assert command_in(text) is None
+
+
+async def test_a_command_that_names_a_bot_is_obeyed_if_that_is_ours(stand: Stand, api: TelegramApi) -> None:
+    await stand.open("s", ("telegram", "42"))
+    await write(stand, "/queue@another_bot", 1)
+    await write(stand, "/queue@Desk_bot", 2)
+    assert (api.said, stand.asked) == (["Nothing waits for the agent."], ["/queue@another_bot"])
+
+
+async def test_a_command_of_a_chat_that_the_session_cannot_answer_is_obeyed_and_never_typed(
+    sqlite_url: str, api: TelegramApi, tmp_path: Path
+) -> None:
+    telegram = {"bot_token": TOKEN, "base_url": api.url, "poll": False}
+    adapters = {"telegram": telegram, "default_session": "front-desk", "default_session_tells": "nothing"}
+    async with standing(sqlite_url, api, tmp_path, adapters=adapters) as stand:
+        await stand.open("front-desk", ("telegram", "42"), target=NOWHERE)
+        await write(stand, "mine", 1, "77")
+        await write(stand, "/cancel", 2, "77")
+        assert [(row.content, row.status) for row in await stand.box.inbound.list()] == [("mine", "expired")]
+        assert api.said == []
+
+
+async def test_a_command_that_opens_the_default_session_is_obeyed_there(
+    sqlite_url: str, api: TelegramApi, tmp_path: Path
+) -> None:
+    telegram = {"bot_token": TOKEN, "base_url": api.url, "poll": False}
+    adapters = {"telegram": telegram, "default_session": "front-desk"}
+    async with standing(sqlite_url, api, tmp_path, adapters=adapters) as stand:
+        await write(stand, "/queue", 1, "77")
+        assert api.said == ["Nothing waits for the agent."]
+        assert await stand.box.inbound.list() == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_platform_that_is_read_from_where_it_was_left_does_not_tell_a_command_again(
+    kind: str, request: pytest.FixtureRequest, api: TelegramApi, tmp_path: Path
+) -> None:
+    async with standing(request.getfixturevalue(f"{kind}_url"), api, tmp_path) as stand:
+        await stand.open("s", ("telegram", "42"), target=NOWHERE)
+        received = Received(origin="telegram", channel_id="42", content="/cancel", source_message_id="1:42:1")
+        assert await stand.box.adapters.take(received, position=Position("telegram", "42", 17)) == "ignored"
+        assert await Positions(stand.box.database, "telegram").known() == {"42": 17}
 
 
 async def test_the_queue_is_told_to_the_chat_that_asked(stand: Stand, api: TelegramApi) -> None:

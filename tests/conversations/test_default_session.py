@@ -1,4 +1,4 @@
-"""Chats that come to the default session are chats of it like any other."""
+"""Chats that come to the default session are answered, and hear what the operator lets them hear."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ from tests.conversations.stand import TOKEN, Stand, say, standing
 from tests.servers.telegram_api import TelegramApi, telegram_api
 
 FRONT_DESK = {"default_session": "front-desk"}
+EVERYTHING = {"default_session_tells": "everything"}
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_a_default_session_that_is_opened_by_the_first_message_answers_it(
 async def test_what_cannot_be_answered_takes_no_chats_place_and_no_chat_is_refused(
     sqlite_url: str, api: TelegramApi, tmp_path: Path
 ) -> None:
-    async with standing(sqlite_url, api, tmp_path, **settings(api)) as stand:
+    async with standing(sqlite_url, api, tmp_path, **settings(api, **EVERYTHING)) as stand:
         await stand.open("front-desk", *(("telegram", str(number)) for number in range(99)))
         await stand.box.adapters.take(Received(origin="webhook:shop", channel_id="order-1", content="an order"))
         for number in (100, 101):
@@ -87,7 +88,7 @@ async def test_what_cannot_be_answered_takes_no_chats_place_and_no_chat_is_refus
 async def test_a_chat_that_gets_a_session_of_its_own_hears_the_default_one_no_more(
     sqlite_url: str, api: TelegramApi, tmp_path: Path
 ) -> None:
-    async with standing(sqlite_url, api, tmp_path, **settings(api)) as stand:
+    async with standing(sqlite_url, api, tmp_path, **settings(api, **EVERYTHING)) as stand:
         transcript = await stand.open("front-desk")
         for number in (77, 78):
             await stand.box.adapters.take(message(str(number), "hello", 1))
@@ -97,7 +98,30 @@ async def test_a_chat_that_gets_a_session_of_its_own_hears_the_default_one_no_mo
         assert {each["chat_id"] for each in api.sent} == {"78"}
 
 
-async def test_when_another_session_is_the_default_one_its_chats_are_too(
+@pytest.mark.parametrize(
+    ("tells", "heard"),
+    [
+        ("answers", ["hello, stranger"]),
+        ("everything", ["hello, stranger", "[Ada via telegram] the password is hunter2", "understood, hunter2"]),
+        ("nothing", []),
+    ],
+)
+async def test_a_stranger_hears_as_much_as_the_operator_wants(
+    tells: str, heard: list[str], sqlite_url: str, api: TelegramApi, tmp_path: Path
+) -> None:
+    async with standing(sqlite_url, api, tmp_path, **settings(api, default_session_tells=tells)) as stand:
+        transcript = await stand.open("front-desk", ("telegram", "42"))
+        talk = (("666", "hello", "hello, stranger"), ("42", "the password is hunter2", "understood, hunter2"))
+        for number, (channel_id, question, answer) in enumerate(talk):
+            await stand.box.adapters.take(message(channel_id, question, number))
+            await stand.settle()
+            say(transcript, answer)
+            await stand.settle()
+        assert stand.asked == ["hello", "the password is hunter2"]
+    assert [each["text"] for each in api.sent if each["chat_id"] == "666"] == heard
+
+
+async def test_when_another_session_is_the_default_one_each_answers_what_it_was_asked(
     sqlite_url: str, api: TelegramApi, tmp_path: Path
 ) -> None:
     async with standing(sqlite_url, api, tmp_path, **settings(api)) as stand:
@@ -107,8 +131,9 @@ async def test_when_another_session_is_the_default_one_its_chats_are_too(
     async with standing(sqlite_url, api, tmp_path, **settings(api, default_session="back-office")) as stand:
         new = await stand.open("back-office")
         await stand.box.adapters.take(message("77", "hello again", 2))
-        say(old, "in the old one")
-        say(new, "in the new one")
         await stand.settle()
+        for transcript, words in ((old, "in the old one"), (new, "in the new one")):
+            say(transcript, words)
+            await stand.settle()
         assert stand.asked == ["hello again"]
-    assert [each["text"] for each in api.sent] == ["in the new one"]
+    assert [each["text"] for each in api.sent] == ["in the old one", "in the new one"]

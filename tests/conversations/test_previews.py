@@ -10,12 +10,14 @@ from pillarbox.conversations.drafts import Desk
 from pillarbox.conversations.leftovers import LEASE
 from pillarbox.conversations.lines import queries
 from pillarbox.conversations.previews import Previews
+from pillarbox.hooks.model import HookEvent
 from pillarbox.inbound.adapter import Received
 from pillarbox.outbound.client import Client
 from pillarbox.process import holder
 from pillarbox.sessions import Channel, SessionChange
 from pillarbox.storage import Row, Step
 from tests.conversations.stand import TOKEN, Stand, say, standing
+from tests.servers.scripted import scripted
 from tests.servers.telegram_api import TelegramApi, failure, telegram_api
 
 
@@ -267,3 +269,89 @@ async def test_a_preview_that_somebody_deleted_is_shown_anew(
         watch.now += 3
         await previews.step()
     assert api.said == ["Working…", "Working: 1 steps so far, the last ones Read."]
+
+
+async def test_a_preview_that_is_over_waits_for_words_that_are_on_their_way(
+    stand: Stand, previews: Previews, api: TelegramApi, watch: Watch
+) -> None:
+    transcript = await stand.open("s", ("telegram", "42"))
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    say(transcript, "the answer")
+    await stand.box.conversations.step()
+    await does(stand, "agent_stop")
+    watch.now += 3
+    await previews.step()
+    assert (api.said, api.changes) == (["Working…"], [])
+    await stand.settle()
+    await previews.step()
+    assert (api.said, [what for what, _ in api.changes]) == (["Working…", "the answer"], ["deleteMessage"])
+
+
+async def test_a_chat_that_went_to_another_session_is_shown_nothing(
+    stand: Stand, previews: Previews, api: TelegramApi
+) -> None:
+    await stand.open("s", ("telegram", "42"), ("telegram", "43"))
+    await stand.box.sessions.open(session_id="own", target={"kind": "none"}, channels=[Channel("telegram", "42")])
+    await does(stand, "user_prompt_submit", prompt="go")
+    await previews.step()
+    assert [each["chat_id"] for each in api.sent] == ["43"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_a_turn_that_is_told_to_another_process_has_the_only_preview(
+    kind: str, request: pytest.FixtureRequest, client: Client, api: TelegramApi, watch: Watch, tmp_path: Path
+) -> None:
+    async with standing(request.getfixturevalue(f"{kind}_url"), api, tmp_path) as stand:
+        await stand.open("s", ("telegram", "42"))
+        ours, others = (shows(stand, client, api, watch, name) for name in ("here/-/1", "there/-/2"))
+        told = iter((ours, others))
+
+        @stand.box.hooks.on("user_prompt_submit")
+        async def tell_the_next(event: HookEvent) -> None:
+            await next(told).note(event)
+
+        for _ in range(2):
+            await does(stand, "user_prompt_submit", prompt="go")
+            for _ in range(3):
+                for previews in (ours, others):
+                    await previews.step()
+                watch.now += 3
+        assert (api.said, len(await standing_previews(stand))) == (["Working…", "Working…"], 1)
+        assert api.changes == [("deleteMessage", {"chat_id": "42", "message_id": 1001})]
+
+
+async def test_a_discord_preview_stands_in_the_thread_that_is_answered(
+    client: Client, watch: Watch, sqlite_url: str, api: TelegramApi, tmp_path: Path
+) -> None:
+    with scripted() as server:
+        server.answers["POST /channels/101/messages"] = 200, {"id": "5"}
+        server.answers["PATCH /channels/101/messages/5"] = 200, {"id": "5"}
+        server.answers["DELETE /channels/101/messages/5"] = 204, b""
+        desks = {"discord": Desk("discord", server.url, "token")}
+        discord = {"bot_token": "MTA1234.a-token.x", "listen": False, "base_url": f"{server.url}/api/v10"}
+        adapters = {"discord": discord, "typing": False}
+        async with standing(sqlite_url, api, tmp_path, adapters=adapters) as stand:
+            previews = Previews(stand.box.database, client, desks, every=3.0, holder="here/-/1", monotonic=watch)
+            stand.box.hooks.on("user_prompt_submit", "tool_use")(previews.note)
+            await stand.open("s", ("discord", "100"))
+            received = Received(origin="discord", channel_id="100", content="go", payload={"thread_id": "101"})
+            await stand.box.adapters.take(received)
+            await stand.settle()
+            for event in ("user_prompt_submit", "tool_use"):
+                await does(stand, event, tool_name="Read")
+                await previews.step()
+                watch.now += 3
+            expired = stand.box.database.clock.now() - LEASE
+
+            def work() -> Step[None]:
+                yield queries.renew_previews(holder="here/-/1", lease_until=expired)
+
+            await stand.box.database.write(work)
+            other = Previews(stand.box.database, client, desks, every=3.0, holder="there/-/2", monotonic=watch)
+            await other.step()
+        assert [(asked.method, asked.path) for asked in server.asked] == [
+            ("POST", "/channels/101/messages"),
+            ("PATCH", "/channels/101/messages/5"),
+            ("DELETE", "/channels/101/messages/5"),
+        ]

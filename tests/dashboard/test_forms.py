@@ -1,13 +1,15 @@
 """Forms keep what was typed when it is refused, overwrite nobody, and take whatever the API takes."""
 
+import asyncio
 import json
 import re
 from html import unescape
+from urllib.parse import urlencode
 
 from pillarbox.audit import acting_as
 from pillarbox.box import Pillarbox
 from pillarbox.outbound.messages import Email
-from tests.dashboard.signed_in import Browser
+from tests.dashboard.signed_in import FORM, Browser
 
 MIB = 1024 * 1024
 
@@ -61,6 +63,36 @@ async def test_two_operators_do_not_overwrite_one_another(browser: Browser, box:
     assert (await browser.post("/tenants/acme", document=mine)).status == 422
     again = await browser.post("/tenants/acme", document=mine, seen=field(page, "seen"))
     assert (again.status, (await box.tenants.get("acme")).name) == (303, "Mine")
+
+
+async def test_a_mistake_does_not_let_a_form_overwrite_what_was_changed_meanwhile(
+    browser: Browser, box: Pillarbox
+) -> None:
+    seen = field(await browser.page("/tenants/acme"), "seen")
+    await box.tenants.set("acme", name="Grace's", settings={"rate_per_minute": 5})
+    mistaken = await browser.post("/tenants/acme", document='{"name": "Mine",}', seen=seen)
+    mended = await browser.post(
+        "/tenants/acme", document='{"name": "Mine"}', seen=field(mistaken.body.decode(), "seen")
+    )
+    stored = await box.tenants.get("acme")
+    assert (mistaken.status, mended.status) == (422, 422)
+    assert "changed this tenant" in mended.body.decode()
+    assert (stored.name, stored.settings.rate_per_minute) == ("Grace's", 5)
+
+
+async def test_making_a_tenant_never_overwrites_one(browser: Browser, box: Pillarbox) -> None:
+    token = await browser.token()
+
+    async def theirs(tenant: str) -> None:
+        await box.tenants.set(tenant, name="Theirs", settings={"rate_per_minute": 7})
+
+    for tenant in (f"made-{number}" for number in range(12)):
+        body = urlencode({"form_token": token, "tenant": tenant, "name": "Mine"}).encode()
+        await asyncio.gather(browser.client.post("/tenants", body, headers=[FORM, browser.cookie]), theirs(tenant))
+        assert (await box.tenants.get(tenant)).name == "Theirs"
+    reply = await browser.post("/tenants", tenant="acme", name="Mine")
+    assert (reply.status, (await box.tenants.get("acme")).name) == (303, None)
+    assert "tenant: Is taken; choose another name." in unescape(await browser.page("/tenants"))
 
 
 async def test_the_largest_message_can_be_edited_and_sent_again(browser: Browser, box: Pillarbox) -> None:

@@ -158,3 +158,8 @@ async def test_the_flow_of_all_processes_is_added_up(box: Pillarbox) -> None:
     assert pulse.points[-1] == point
     quiet = await pulse.look()
     assert quiet.series["outbound.email"] == Rate(0.0, 0.0, None)
+
+
+def test_a_summary_is_read_on_one_line_and_what_would_mislead_is_written_out() -> None:
+    assert foreign("Two lines \r\n\n and\ta tab\n") == "<bdi>Two lines and a tab</bdi>"
+    assert foreign("a\x1b[2Jb\x00") == r"<bdi>a\u001b[2Jb\u0000</bdi>"

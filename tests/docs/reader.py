@@ -115,6 +115,9 @@ class Reader:
                 self._run(block, [sys.executable, "-c", text])
             case "sh", "terminal":
                 self._open_terminal(block, text.strip())
+            case "sh", "on a database that is there":
+                self._run(block, ["bash", "-c", f"{_BEFORE}pillarbox migrate"])
+                self._run(block, ["bash", "-c", _BEFORE + text + _AFTER])
             case "sh", "":
                 self._run(block, ["bash", "-c", _BEFORE + text + _AFTER])
             case "text", "printed":

@@ -44,10 +44,12 @@ class Desk:
         self.given: list[InboundMessage] = []
         self.refuse = 0
 
-    async def take(self, message_type: str, file_id: str = "f1", content: str = "", **payload: Any) -> None:
+    async def take(
+        self, message_type: str, file_id: str = "f1", content: str = "", channel_id: str = "42", **payload: Any
+    ) -> None:
         received = Received(
             origin="telegram",
-            channel_id="42",
+            channel_id=channel_id,
             content=content,
             message_type=message_type,  # type: ignore[arg-type]
             payload={"file_id": file_id, **payload},

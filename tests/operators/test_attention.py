@@ -7,6 +7,7 @@ import pytest
 from pillarbox import Email
 from pillarbox.box import Pillarbox
 from pillarbox.operators import attention
+from pillarbox.operators import failing as failing_providers
 from pillarbox.operators.attention import AttentionItem
 from pillarbox.storage.ids import earliest_id
 from tests.operators.filled import drain, send, sql
@@ -96,11 +97,62 @@ async def test_a_session_is_no_longer_stuck_once_its_head_is_through(box: Pillar
     assert (since is not None, still, ended) == (True, since, None)
 
 
+async def test_a_session_whose_head_a_node_of_an_older_version_brought_through_is_not_stuck(box: Pillarbox) -> None:
+    long_ago = box.database.clock.now() - timedelta(hours=1)
+    await box.sessions.open(session_id="s", target={"kind": "none"})
+    await box.inbound.enqueue(session_id="s", origin="chat", content="x")
+    await box.hooks.post("s", "agent_stop")
+    for table in ("inbound_strand", "hook_strand"):
+        await sql(box, f"UPDATE {table} SET failing = 0, failing_since = :at", at=long_ago)
+    assert not (await box.attention()).items
+    for table in ("inbound_strand", "hook_strand"):
+        await sql(box, f"UPDATE {table} SET failing = 1")
+    assert {item.kind for item in (await box.attention()).items} == {"stuck-session", "stuck-events"}
+
+
 async def test_a_failing_provider_is_counted_at_least(box: Pillarbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "_LOOKED_AT", 2)
-    await send(box, *(Email(to="fail@example.com", subject=str(at), text="t") for at in range(3)))
+    await send(box, *(Email(to=f"{how}@example.com", subject="s", text="t") for how in ("fail", "flaky") * 3))
     await drain(box)
     (failing,) = await items(box, "failing-provider")
     counts = (await box.attention()).counts
-    assert (failing.count, failing.exact) == (2, False)
+    assert (failing.count, failing.exact) == (4, False)
     assert (counts["failed-message"].matching, counts["failed-message"].exact) == (2, False)
+
+
+async def test_a_provider_that_took_something_since_needs_nobody(box: Pillarbox) -> None:
+    await send(box, *(Email(to=f"{at}+flaky@example.com", subject="s", text="t") for at in range(3)))
+    await drain(box)
+    (failing,) = await items(box, "failing-provider")
+    assert (failing.count, "what waits is tried again by itself" in failing.action) == (3, True)
+    await send(box, Email(to="ann@example.com", subject="s", text="t"), tenant="rival")
+    await drain(box)
+    assert len(await items(box, "failing-provider")) == 1, "it took another tenant's message"
+    await send(box, Email(to="ann@example.com", subject="s", text="t"))
+    await drain(box)
+    assert await items(box, "failing-provider") == []
+
+
+async def test_a_refusal_is_about_its_message_and_several_are_about_the_provider(box: Pillarbox) -> None:
+    await send(box, Email(to="fail@example.com", subject="Your invoice", text="t"))
+    await drain(box)
+    (failed,) = await items(box, "failed-message")
+    assert (failed.channel, failed.summary) == ("email", "Your invoice")
+    assert await items(box, "failing-provider") == []
+    await send(box, *(Email(to="fail@example.com", subject="Your reminder", text="t") for _ in range(2)))
+    await drain(box)
+    (failing,) = await items(box, "failing-provider")
+    assert failing.count == 3
+    assert failing.action.endswith("then retry what failed."), "nothing waits"
+
+
+async def test_where_more_tenants_fail_than_are_asked_there_are_at_least_so_many(
+    box: Pillarbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failing_providers, "_TENANTS_ASKED", 1)
+    await send(box, *(Email(to="flaky@example.com", subject="s", text="t") for _ in range(2)))
+    await send(box, Email(to="flaky@example.com", subject="s", text="t"), tenant="rival")
+    await drain(box)
+    (failing,) = await items(box, "failing-provider")
+    count = (await box.attention()).counts["failing-provider"]
+    assert (failing.tenant_id, count.matching, count.exact) == ("acme", 1, False)

@@ -166,12 +166,13 @@ async def test_attention_names_what_is_stuck_with_its_age_and_what_to_do(box: Pi
     await backdate(box, "hook_outbox", at)
     for table in ("inbound_strand", "hook_strand"):
         await sql(box, f"UPDATE {table} SET failing_since = :at WHERE failing = 1", at=at)
+    await sql(box, "UPDATE message_history SET sent_at = :at WHERE sent_at IS NOT NULL", at=at)
     found = await box.attention()
     by_kind = {kind: [item for item in found.items if item.kind == kind] for kind in found.counts}
     assert {kind: len(items) for kind, items in by_kind.items()} == {
         "stuck-session": 1,
         "stuck-events": 1,
-        "failing-provider": 2,
+        "failing-provider": 1,
         "failed-message": 2,
         "dead-event": 1,
         "gone-node": 0,
@@ -181,5 +182,6 @@ async def test_attention_names_what_is_stuck_with_its_age_and_what_to_do(box: Pi
     assert (stuck.session_id, stuck.id, stuck.count) == ("s1", "1", 2)
     assert "the agent is away" in stuck.reason
     assert stuck.age_seconds >= 600
-    assert {(item.tenant_id, item.count) for item in by_kind["failing-provider"]} == {("acme", 3), ("rival", 1)}
+    assert [(item.tenant_id, item.count) for item in by_kind["failing-provider"]] == [("acme", 3)]
+    assert {(item.tenant_id, item.summary) for item in by_kind["failed-message"]} == {("acme", "two"), ("rival", "six")}
     assert all(item.action.endswith(".") and item.reason for item in found.items)

@@ -17,12 +17,21 @@ from tests.operators.filled import backdate, drain, fill, send, sql
 
 Holds = Callable[[LogItem], bool]
 
+
+def will_be_tried_again(item: LogItem) -> bool:
+    return item.status == ("retrying" if item.pipe == "outbound" else "failed")
+
+
 FILTERS: dict[str, Holds] = {
     "status:failed": lambda item: item.status == "failed",
     "status:pending": lambda item: item.status == "pending",
     "status:sent,delivered": lambda item: item.status in ("sent", "delivered"),
     "status:failed,retrying,sent,dead": lambda item: item.status in ("failed", "retrying", "sent", "dead"),
     "-status:failed": lambda item: item.status != "failed",
+    "status:retrying": will_be_tried_again,
+    "-status:retrying": lambda item: not will_be_tried_again(item),
+    "status:retrying,failed -status:retrying": lambda item: item.status == "failed" and item.pipe == "outbound",
+    "status:retrying pipe:inbound": lambda item: item.pipe == "inbound" and item.status == "failed",
     "status:failed -status:failed": lambda item: False,
     "status:dead": lambda item: item.status == "dead",
     "pipe:inbound": lambda item: item.pipe == "inbound",

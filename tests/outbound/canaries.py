@@ -9,6 +9,8 @@ from tests.servers.provider_servers import ACCOUNT_SID, Answer, Call
 
 NUMBER = "+15005550171"
 BODY = "canary-body"
+# What a provider says without having been told it.
+ANSWER = "not-today-sorry"
 HEADER = "canary-header-value"
 SECRETS = {
     "E2E_SENDGRID_KEY": "SG.canary-key-of-sendgrid",
@@ -18,7 +20,7 @@ SECRETS = {
 }
 # Everything planted has this word in it, or is this number, or is the signing secret in one of its forms.
 LEAK = re.compile(
-    rf"(?i)canary|{NUMBER[2:]}|{SECRETS['E2E_SIGNING_SECRET'][6:20]}|{b64encode(BODY.encode()).decode()[:-4]}"
+    rf"(?i)canary|{ANSWER}|{NUMBER[2:]}|{SECRETS['E2E_SIGNING_SECRET'][6:20]}|{b64encode(BODY.encode()).decode()[:-4]}"
 )
 # What a provider says of its own accord is shown to operators, and the path of a webhook is; none of this ever is.
 IN_EXCERPTS = re.compile(
@@ -39,7 +41,7 @@ def ending_in(call: Call) -> str:
 
 def told(ending: str) -> Answer | None:
     """An answer that quotes what it should not."""
-    said = json.dumps({"message": "canary-answer", "code": 21211, "errors": [{"message": f"canary {NUMBER}"}]}).encode()
+    said = json.dumps({"message": ANSWER, "code": 21211, "errors": [{"message": f"canary {NUMBER}"}]}).encode()
     headers = {"X-Echo": "canary-answer-header", "Location": "https://canary.example/"}
     match ending:
         case "refused":

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.outbound.canaries import (
+    ANSWER,
     BODY,
     ENDINGS,
     HEADER,
@@ -88,7 +89,7 @@ def test_no_log_metric_error_or_list_tells_what_was_sent_or_with_which_secret(
     told = [{name: value for name, value in message.items() if name not in asked_for} for message in found]
     assert leaks(told) == []
     assert leaks(excerpts, IN_EXCERPTS) == []
-    assert sum("canary-answer" in (answered or "") for _, answered in excerpts) >= 9, "refused, busy and moved, by each"
+    assert sum(ANSWER in (answered or "") for _, answered in excerpts) >= 6, "refused, busy and moved, by two"
     assert HEADER not in json.dumps(found)
     assert leaks([{name: value for name, value in item.items() if name not in asked_for[:2]} for item in listed]) == []
     assert leaks(others) == []

@@ -60,9 +60,13 @@ def policy_of(**outbound: Any) -> OutboundPolicy:
 
 
 @asynccontextmanager
-async def node(path: Path, crowd: Crowd, **outbound: Any) -> AsyncIterator[tuple[Outbound, ManualClock]]:
+async def node(
+    path: Path, crowd: Crowd, *, by_hand: bool = True, **outbound: Any
+) -> AsyncIterator[tuple[Outbound, ManualClock]]:
+    """A pipe, and its clock, which the test moves unless it is to go by itself."""
     database, clock = SqliteDatabase(str(path / "a.db")), ManualClock()
-    database.clock = clock
+    if by_hand:
+        database.clock = clock
     await migrate(database)
     pipe = Outbound(
         database,
@@ -93,6 +97,35 @@ async def test_a_channel_sends_no_more_at_once_than_it_may(tmp_path: Path) -> No
             await pipe.send("acme", Email(to=f"p{n}@example.com", text="hello"))
         assert await pipe.drain.step() == 12
     assert crowd.most == {"sms": 2, "email": 6}
+
+
+class TextsWaitForMail(Crowd):
+    """Takes no text message before the first mail has come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mail_came = asyncio.Event()
+
+    async def send(self, message: Outgoing, account: Account, *, deadline: float, begin: Begin) -> Verdict:
+        await begin()
+        if message.channel == "email":
+            self.mail_came.set()
+        await self.mail_came.wait()
+        return Verdict(judgement="accepted", status_code=200, provider_msg_id="x")
+
+
+async def test_what_waits_for_its_channel_keeps_no_other_channel_of_its_tenant_waiting(tmp_path: Path) -> None:
+    crowd = TextsWaitForMail()
+    settings: dict[str, Any] = {"concurrency": 4, "channels": {"sms": {"concurrency": 1}}}
+    async with node(tmp_path, crowd, by_hand=False, **settings) as (pipe, _):
+        for n in range(6):
+            await pipe.send("acme", Sms(to=f"+4930901820{n:02}", text="hello"))
+        await pipe.send("acme", Email(to="ann@example.com", text="hello"))
+        draining = asyncio.create_task(pipe.drain.run(grace=1))
+        async with asyncio.timeout(60):
+            await crowd.mail_came.wait()
+        pipe.drain.stop()
+        await draining
 
 
 async def test_a_channel_s_own_limit_on_retry_after_is_kept(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 """What was asked and answered is kept in short, and no provider can make us keep what it should not have said."""
 
-import json
-from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from random import Random
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +14,7 @@ from pillarbox.outbound.messages import Email, Message, Sms, Webhook
 from pillarbox.outbound.model import Attempt
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
 from tests.api.client import ADMIN_KEY, Client
+from tests.outbound.disguised import DISGUISES, told
 from tests.outbound.end_to_end import CREDENTIALS, SIGNING_SECRET, TENANT, drained, sending_box
 from tests.servers.provider_servers import Answer, Call, ProviderServer, provider_server
 
@@ -53,12 +52,15 @@ async def test_an_attempt_shows_what_was_asked_and_the_beginning_of_the_answer(
     box: Pillarbox, server: ProviderServer
 ) -> None:
     shown = {"Content-Type": "text/plain", "Retry-After": "7", "X-Request-Id": "req-1"}
-    server.arrange = lambda call: Answer(503, {**shown, "Set-Cookie": "a=b", "X-Own": "c"}, b"try later " * 100)
-    attempt = await attempt_of(box, webhook(server))
-    assert attempt.request == f"POST {server.origin}/hooks/orders"
+    server.arrange = lambda call: Answer(503, {**shown, "Set-Cookie": "a=b", "X-Own": "c"}, b"try later " * 200)
+    attempt = await attempt_of(box, SMS)
+    assert attempt.request == f"POST {server.origin}/2010-04-01/Accounts/***/Messages.json"
     head, _, body = (attempt.response or "").partition("\n\n")
     assert head.split("\n") == ["503", *(f"{name.lower()}: {value}" for name, value in shown.items())]
     assert (body.startswith("try later try"), len(body), body[-1]) == (True, 500, "…")
+    attempt = await attempt_of(box, webhook(server))
+    assert attempt.request == f"POST {server.origin}/hooks/orders"
+    assert attempt.response == f"{head}\n\n(2000 bytes that are not kept, as they may quote the message)"
 
 
 async def test_an_accepted_attempt_keeps_no_more_than_its_status(box: Pillarbox) -> None:
@@ -71,21 +73,6 @@ async def test_what_got_no_answer_shows_what_was_asked(box: Pillarbox, server: P
     server.arrange = lambda call: Answer(way="reset")
     attempt = await attempt_of(box, webhook(server))
     assert (attempt.request, attempt.response) == (f"POST {server.origin}/hooks/orders", None)
-
-
-def disguises(text: str) -> list[str]:
-    """A text in the ways in which answers are commonly written."""
-    escaped = json.dumps(text).replace("@", "\\u0040").replace("+", "\\u002b").replace("/", "\\/")
-    entities = text.replace("@", "&#64;").replace("+", "&#x2b;").replace(".", "&period;")
-    return [
-        text,
-        quote(text),
-        quote_plus(text),
-        quote(quote(text)),
-        escaped,
-        entities,
-        b64encode(text.encode()).decode(),
-    ]
 
 
 KNOWN = {
@@ -104,10 +91,10 @@ def echoing() -> Callable[[Call], Answer]:
 
     def answer(call: Call) -> Answer:
         came = [*call.headers.values(), call.target, call.body.decode()]
-        said = [form for text in [*KNOWN[call.provider], *came] for form in disguises(text)]
+        said = [form(text) for text in [*KNOWN[call.provider], *came] for form in DISGUISES.values()]
         parts = [said[next(turns[call.provider]) % len(said)] for _ in range(4)]
         body = "".join(f'{{"error": "{part}"}} <p>{part}</p>' for part in sorted(parts, key=len))
-        return Answer(400, {"X-Request-Id": quote(parts[0])[:90]}, body.encode())
+        return Answer(400, {"X-Request-Id": quote(parts[0])}, body.encode())
 
     return answer
 
@@ -127,7 +114,7 @@ FORBIDDEN = [
 async def test_no_echo_of_a_secret_an_address_or_the_words_is_kept(box: Pillarbox, server: ProviderServer) -> None:
     server.arrange = echoing()
     ids = []
-    for _ in range(35):
+    for _ in range(60):
         for message in (MAIL, SMS, webhook(server)):
             ids.append(await box.outbound.send(TENANT, message))
     await drained(box)
@@ -135,17 +122,15 @@ async def test_no_echo_of_a_secret_an_address_or_the_words_is_kept(box: Pillarbo
     assert all(attempt.request and attempt.response for attempt in kept)
     assert max(len(attempt.response or "") for attempt in kept) < 1000
     for text in (f"{attempt.request}\n{attempt.response}" for attempt in kept):
-        assert [word for word in FORBIDDEN if word.lower() in text.lower()] == [], text
-        assert "5550171" not in "".join(each for each in text if each.isdigit()), text
-        assert [word for word in FORBIDDEN if b64encode(word.encode()).decode().rstrip("=")[:-1] in text] == [], text
+        assert told(text, FORBIDDEN) == [], text
 
 
 async def test_what_is_cut_in_two_is_not_kept_in_half(box: Pillarbox, server: ProviderServer) -> None:
     token = CREDENTIALS["E2E_TWILIO_TOKEN"]
     for cut in range(2, len(token), 3):
-        # Only the first 2048 bytes of an answer are looked at, and they end within the last token.
-        said = f"{token} " * 90
-        said = " " * (2048 - cut - len(said)) + said + token * 3
+        # Only the first 1024 bytes of an answer are looked at, and they end within the last token.
+        said = f"{token} " * 40
+        said = " " * (1024 - cut - len(said)) + said + token * 3
         server.arrange = lambda call, said=said: Answer(400, {}, said.encode())  # type: ignore[misc]
         attempt = await attempt_of(box, SMS)
         assert attempt.response is not None

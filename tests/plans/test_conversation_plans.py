@@ -18,6 +18,15 @@ LOOKS = {
     "which chats are to be told something": queries.due_chats(limit=200),
     "what one is told next": queries.lines(session_id="s7", seq=1, limit=50),
     "whether a command was obeyed": queries.answered(origin="telegram", source_id="x"),
+    "where a chat wrote last": queries.last_way(session_id="s7", origin="telegram", channel_id="7", after=0, until=5),
+    "where it wrote at all": queries.any_way(session_id="s7", origin="telegram", channel_id="7", after=0),
+    "where it wrote since": queries.later_ways(
+        session_id="s7", origin="telegram", channel_id="7", after=0, until=5, limit=100
+    ),
+    "whether a chat listens to another session": queries.listens_elsewhere(
+        session_id="s7", origin="telegram", channel_id="7"
+    ),
+    "which chats are shown what the agent does": queries.chats_and_words(session_id="s7"),
 }
 
 

@@ -224,6 +224,7 @@ def log_looks() -> dict[str, tuple[str, Statement]]:
         "failed_lately": (failed, attention.failed(since=LONG_AGO, most=1000)),
         "failing": (failed, attention.failing(since=LONG_AGO, most=1000)),
         "retrying": ("idx_message_queue_tried", attention.retrying(since=LONG_AGO, most=1000)),
+        "accepted": (of_tenant, attention.accepted(tenant_id=tenant(1), most=2)),
     }
 
 

@@ -57,7 +57,7 @@ def scripted() -> Iterator[Scripted]:
             except ConnectionError:
                 self.close_connection = True
 
-        do_POST = do_GET  # noqa: N815 - the library's names
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - the library's names
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from starlette.types import Receive, Scope, Send
 
 from pillarbox.api.answers import Answer, encode
-from pillarbox.api.auth import Caller, Gate
+from pillarbox.api.auth import Caller
 from pillarbox.api.bodies import Gone, decode_body, read_body
 from pillarbox.api.call import Call, Endpoint, Nothing, read_query
 from pillarbox.api.head import read_head
-from pillarbox.api.health import Readiness
 from pillarbox.api.hosts import Hosts
-from pillarbox.api.idempotency import UnderWay
+from pillarbox.api.office import Office
 from pillarbox.api.openapi import describe
 from pillarbox.api.problems import CLOSE, Problem, for_admins, internal, no_such_path, problem_of, wrong_method
 from pillarbox.api.router import Router, segments_of
@@ -39,21 +38,17 @@ _LINGER_SECONDS = 10.0
 _UNKNOWN = "unknown"
 
 
-class Api:
+class Api(Office):
     """Host, key and tenant, path, method, query, body; then the endpoint."""
 
     endpoints: tuple[Endpoint, ...] = ENDPOINTS
 
     def __init__(self, box: Pillarbox, *, admin_key: str | None, bound_hosts: Sequence[str] = ()) -> None:
-        self.box = box
-        self.gate = Gate(box.keys, admin_key)
+        super().__init__(box, admin_key=admin_key)
         self.logins = Logins(self.gate, admin_key)
         self.pulse = Pulse(box)
         self.overview = Overview(box)
         self.watchers = Watchers()
-        self.readiness = Readiness(box)
-        self.under_way = UnderWay()
-        self.stopping = asyncio.Event()
         http = box.settings.http
         self._hosts = Hosts([*bound_hosts, *http.allowed_hosts], public_url=http.public_url)
         self._router = Router(self.endpoints)

@@ -42,7 +42,8 @@ async def page(call: Call) -> Answer:
         '<a href="/openapi.json">/openapi.json</a>.</p>'
     )
     columns = ["method", "path", "what it does", "body or query", "answers"]
-    return html_answer("Pillarbox API", intro + table(columns, rows, empty=""))
+    back = '<a href="/">Dashboard</a>'
+    return html_answer("Pillarbox API", intro + table(columns, rows, empty=""), top=back)
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:

@@ -8,23 +8,28 @@ from html import escape
 
 from pillarbox.api.answers import HTML, Answer
 
+# The colours and sizes are the dashboard's.
 STYLE = """
-:root{color-scheme:light dark;--ink:#1c2430;--soft:#5d6b7c;--line:#dde3ea;--paper:#f7f8fa;--card:#fff;--red:#b3261e}
-@media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa7b8;--line:#303a48;--paper:#12161c;--card:#1b212a;--red:#ff8a80}}
+:root{color-scheme:light dark;--ink:#1b1d22;--soft:#5c6370;--line:#e4e4e0;--edge:#d2d2cc;
+--paper:#f7f7f5;--card:#fff;--accent:#3451c6}
+@media(prefers-color-scheme:dark){:root{--ink:#e8eaef;--soft:#9ca5b4;--line:#262b34;--edge:#39404c;
+--paper:#0f1115;--card:#16191f;--accent:#93a9ff}}
 *{box-sizing:border-box}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+body{margin:0;background:var(--paper);color:var(--ink);font:.9375rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 header,main{max-width:84rem;margin:0 auto;padding:1rem 1.25rem}
-header{display:flex;gap:1rem;align-items:baseline;border-bottom:1px solid var(--line)}
-h1{font-size:1.25rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}
-a{color:inherit}.soft{color:var(--soft)}.bad{color:var(--red)}
-table{width:100%;border-collapse:collapse;background:var(--card);border:1px solid var(--line)}
-th,td{text-align:left;padding:.45rem .7rem;border-top:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}
-th{font-weight:600;color:var(--soft);border-top:0}
-.scroll{overflow-x:auto}th{white-space:nowrap}
-@media(max-width:46rem){thead{display:none}tr,td{display:block}td{border:0;padding:.1rem .7rem}
+header{display:flex;gap:1rem;align-items:baseline;justify-content:space-between;border-bottom:1px solid var(--line)}
+h1{font-size:1.3rem;font-weight:650;letter-spacing:-.012em;margin:0}
+a{color:var(--accent)}header a{text-decoration:none}header a:hover{text-decoration:underline}.soft{color:var(--soft)}
+table{width:100%;border-collapse:collapse;font-size:.875rem}
+th,td{text-align:left;padding:.5rem .75rem;border-top:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}
+th{font-weight:550;font-size:.8125rem;color:var(--soft);border-top:0;white-space:nowrap}
+.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:10px}
+@media(max-width:46rem){thead{display:none}
+table,tbody,tr,td{display:block}td{border:0;padding:.1rem .75rem;overflow-wrap:anywhere}
+td:empty{display:none}
 tr{border-top:1px solid var(--line);padding:.5rem 0}}
-code{font:.9em ui-monospace,monospace}
-input,button{font:inherit;padding:.5rem .75rem;border:1px solid var(--line);border-radius:.4rem}
+code{font:.86em ui-monospace,"SF Mono",Menlo,Consolas,monospace}
+input,button{font:inherit;padding:.4rem .8rem;border:1px solid var(--edge);border-radius:7px}
 """
 _DIGEST = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _POLICY = (
@@ -38,13 +43,13 @@ _HEADERS = (
 )
 
 
-def html_answer(title: str, body: str, *, status: int = 200) -> Answer:
-    """A whole page; `body` is HTML whose content was escaped before."""
+def html_answer(title: str, body: str, *, status: int = 200, top: str = "") -> Answer:
+    """A whole page; `body`, and what stands at the `top` beside the title, are HTML whose content was escaped before."""
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{escape(title)}</h1></header><main>{body}</main></body></html>"
+        f"<header><h1>{escape(title)}</h1>{top}</header><main>{body}</main></body></html>"
     )
     return Answer(status, page.encode(), HTML, _HEADERS)
 

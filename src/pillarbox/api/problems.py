@@ -108,11 +108,11 @@ def problem_of(error: PillarboxError) -> Problem:
     """The problem that one of our own errors is over HTTP."""
     match error:
         case IdempotencyMismatch():
-            return invalid(error.field, error.detail, reason="idempotency-mismatch")
+            return invalid(_field(error), error.detail, reason="idempotency-mismatch")
         case InvalidInput():
             # msgspec quotes a word that it does not know, and whoever passes its text on quotes it too.
             quotes = error.detail.startswith("Invalid enum value")
-            return invalid(printable(error.field, 200), "Is not one of the words allowed." if quotes else error.detail)
+            return invalid(_field(error), "Is not one of the words allowed." if quotes else error.detail)
         case NotFound():
             return Problem(404, "not-found", str(error))
         case OptedOut():
@@ -125,6 +125,11 @@ def problem_of(error: PillarboxError) -> Problem:
             return Problem(503, "unavailable", str(error), headers=[RETRY_AFTER])
         case _:
             return internal()
+
+
+def _field(error: InvalidInput) -> str:
+    """Its name over HTTP, where the key is a header."""
+    return "Idempotency-Key" if error.field == "idempotency_key" else printable(error.field, 200)
 
 
 def internal() -> Problem:

@@ -32,7 +32,7 @@ class Seconds(click.FloatRange):
     name = "seconds"
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Measure what this machine can do.")
 @click.option(
     "--seconds",
     type=Seconds(_SHORTEST, _LONGEST),

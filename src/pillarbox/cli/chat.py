@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 def chat(options: Options, session_id: str, actor_name: str | None, wait: float) -> None:
     """Talk to a session: see what is said in it, and say something.
 
-    On a terminal, Enter sends, Alt-Enter begins a new line, and Ctrl-D leaves. `/queue` shows what waits, `/cancel` gives up what
-    waits, `/help` tells more. When stdin is a pipe, each line of it is a message, and the agent's words are printed.
+    On a terminal, Enter sends, Alt-Enter begins a new line, and Ctrl-D, or Ctrl-C on an empty line, leaves. What was said is
+    marked: ✓ was delivered, … waits, ✗ was given up. `/queue` shows what waits, `/cancel` cancels it, `/help` tells more. When
+    stdin is a pipe, each line of it is a message, and the agent's words are printed.
     """
     at_a_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     asyncio.run(_chat(options, session_id, actor_name, None if at_a_terminal else wait))
@@ -39,7 +40,7 @@ def chat(options: Options, session_id: str, actor_name: str | None, wait: float)
 async def _chat(options: Options, session_id: str, actor_name: str | None, wait: float | None) -> None:
     from pillarbox.cli.conversation import Conversation
 
-    async with options.open() as box:
+    async with options.open(make=False) as box:
         conversation = Conversation(box, session_id)
         if wait is not None:
             await _lines(conversation, actor_name, wait, json=options.json)

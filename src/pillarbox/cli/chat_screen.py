@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 _PROMPT = "> "
 _FRAMES = ("   ", ".  ", ".. ", "...")
-_COMMANDS = {"/queue": "what waits for the agent", "/cancel": "give up what waits", "/help": "what can be said"}
-_MARKS = {"delivered": "✓", "failed": "…", "expired": "✗"}
+_COMMANDS = {"/queue": "what waits for the agent", "/cancel": "cancel what waits", "/help": "what can be said"}
+_MARKS = {"pending": "…", "processing": "…", "failed": "…", "delivered": "✓", "expired": "✗"}
 _STYLE = Style.from_dict(
     {"who": "bold", "agent": "ansicyan bold", "faint": "ansigray", "trouble": "ansired", "bottom-toolbar": "noreverse"}
 )
@@ -156,7 +156,8 @@ class Screen:
                 style = "class:faint" if heard.status == "delivered" else "class:trouble"
                 _show([(style, f"  {_MARKS.get(heard.status or '', ' ')} {heard.text}")])
             case "message" if heard.id not in self._own:
-                _show([("class:who", f"{_who(heard)}  "), ("", visible(heard.text))])
+                mark = _MARKS.get(heard.status or "", "")
+                _show([("class:who", f"{_who(heard)}  "), ("", visible(heard.text)), ("class:faint", f"  {mark}")])
             case _:
                 self._own.discard(heard.id or 0)
 

@@ -46,6 +46,7 @@ class Conversation:
         self._session_id = session_id
         self._seq = self._line = 0
         self._watched: dict[int, str] = {}
+        self._taken_back: set[int] = set()
         self.working = False
         self.open = 0
 
@@ -69,7 +70,10 @@ class Conversation:
 
     async def obey(self, text: str) -> str | None:
         """The answer to `/queue`, `/cancel` or `/help`; None for anything that is for the agent."""
-        return await self._box.commands.run(self._session_id, text)
+        answer = await self._box.commands.run(self._session_id, text)
+        if answer is not None and text.strip() == "/cancel":
+            self._taken_back |= self._watched.keys()
+        return answer
 
     async def earlier(self) -> list[str]:
         """What was last said from a terminal, for the history of the input line."""
@@ -120,7 +124,7 @@ class Conversation:
         for seq, before in list(self._watched.items()):
             message = now.get(seq)
             if message is not None and message.status != before and message.status in _TOLD:
-                changes.append(_state(message))
+                changes.append(_state(message, taken_back=seq in self._taken_back))
             if message is not None:
                 self._watched[seq] = message.status
             if (message is None and seq < max(now, default=0)) or self._watched[seq] in _ENDED:
@@ -157,14 +161,16 @@ def _message(message: InboundMessage) -> Heard:
     )
 
 
-def _state(message: InboundMessage) -> Heard:
+def _state(message: InboundMessage, *, taken_back: bool) -> Heard:
     match message.status:
         case "delivered":
             text = "delivered"
         case "failed":
             text = f"not delivered yet: {printable(message.last_error or 'no reason', _LONGEST_ERROR)}"
+        case _ if taken_back:
+            text = "canceled"
         case _:
-            text = f"given up: {printable(message.last_error or 'canceled', _LONGEST_ERROR)}"
+            text = f"given up: {printable(message.last_error or 'no reason', _LONGEST_ERROR)}"
     at = message.processed_at or message.created_at
     return Heard(kind="state", id=message.id, at=at, text=text, status=message.status)
 

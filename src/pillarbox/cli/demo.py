@@ -102,6 +102,14 @@ async def sandbox_tenant(box: Pillarbox) -> str:
     return tenant_id
 
 
+async def was_tried(box: Pillarbox) -> bool:
+    """Whether `dev` has run on this database before."""
+    try:
+        return _stays_here(await box.tenants.get("demo"))
+    except NotFound:
+        return False
+
+
 def _echoes(session: Session) -> bool:
     return session.lifecycle_status != "closed" and session.target == _ECHO_TARGET
 

@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pillarbox.cli.demo import ECHO, add_demo_data, echo_session, is_empty, sandbox_tenant
+from pillarbox.cli.demo import ECHO, add_demo_data, echo_session, is_empty, sandbox_tenant, was_tried
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import show_json
 from pillarbox.cli.program import program, shown_url
 from pillarbox.cli.running import keep_running, run_process
 from pillarbox.cli.serve import configured_admin_key
-from pillarbox.errors import Unavailable
+from pillarbox.errors import InvalidInput, Unavailable
+from pillarbox.opening import sqlite_path
 from pillarbox.text import printable
 
 if TYPE_CHECKING:
     from pillarbox.box import Pillarbox
     from pillarbox.inbound import InboundMessage
     from pillarbox.settings import Settings
+    from pillarbox.settings.conversations import Transcription
 
 _HOST, _FIRST_PORT, _LAST_PORT = "127.0.0.1", 8025, 8125
 _MOST_GLANCES, _GLANCE_SECONDS = 40, 0.05
 _DATABASE = "sqlite:///pillarbox-dev.db"
+_PLATFORMS = ("whatsapp", "telegram", "discord", "slack")
 
 
 @click.command(cls=Command, short_help="Try it: everything in one process, with demo data.")
@@ -36,11 +39,14 @@ _DATABASE = "sqlite:///pillarbox-dev.db"
 @click.pass_obj
 def dev(options: Options, port: int | None) -> None:
     """Run everything in one process on SQLite, with demo data; nothing leaves this machine."""
-    settings = _with_sandbox(options.settings())
+    settings = _at_home(options.settings())
     options.database = options.url or _DATABASE
+    if sqlite_path(options.database) is None:
+        raise InvalidInput("database", "dev runs on SQLite: its sandbox would swallow what others want to send.")
 
     async def work(stop: asyncio.Event) -> None:
         async with options.open(settings) as box:
+            await _swallow_nothing(box)
             await _run(box, stop, options, port)
 
     run_process(settings, work)
@@ -83,11 +89,31 @@ async def _let_settle(box: Pillarbox) -> None:
             await asyncio.sleep(_GLANCE_SECONDS)
 
 
-def _with_sandbox(settings: Settings) -> Settings:
-    """Every channel of every tenant goes to the sandbox, whatever they have chosen."""
+def _at_home(settings: Settings) -> Settings:
+    """Every channel of every tenant goes to the sandbox, and neither chat platforms nor any other server is spoken to."""
     from msgspec.structs import replace
 
-    return replace(settings, outbound=replace(settings.outbound, sandbox=True))
+    return replace(
+        settings,
+        outbound=replace(settings.outbound, sandbox=True),
+        adapters=replace(settings.adapters, **{name: type(getattr(settings.adapters, name))() for name in _PLATFORMS}),
+        hooks=replace(settings.hooks, forward_url=None),
+        media=replace(settings.media, transcription=_in_this_process(settings.media.transcription)),
+    )
+
+
+def _in_this_process(transcription: Transcription) -> Transcription:
+    return transcription if transcription.engine != "http" else type(transcription)()
+
+
+async def _swallow_nothing(box: Pillarbox) -> None:
+    """Refuse a database in which somebody else's messages wait to be sent: the sandbox would say that they were."""
+    waiting = await box.outbound.status()
+    if (waiting.pending or waiting.processing or waiting.failed) and not await was_tried(box):
+        raise InvalidInput(
+            "database",
+            "messages wait in it that dev's sandbox would swallow; name another, or run `serve` on this one.",
+        )
 
 
 async def _echo(message: InboundMessage) -> None:

@@ -43,7 +43,7 @@ def doctor(context: click.Context) -> None:
             (check.name, _verdict(check), with_database(check.detail.removeprefix("warning: "), options.database))
             for check in checks
         ]
-        show_table(["check", "", "detail"], rows, empty="")
+        show_table(["check", "result", "detail"], rows, empty="")
     context.exit(0 if ok else 1)
 
 

@@ -38,7 +38,7 @@ def list_events(options: Options, /, **fields: object) -> None:
         map(_row, page["items"]),
         empty="There are no events.",
         loose=("error",),
-        spare=("seq", "attempts", "superseded by", "when", "error"),
+        spare=("seq", "superseded by", "when", "attempts", "error"),
     )
     show_more(page)
 

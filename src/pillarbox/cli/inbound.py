@@ -67,7 +67,7 @@ def list_messages(options: Options, /, **fields: object) -> None:
         map(_row, page["items"]),
         empty="There are no messages.",
         loose=("error", "content"),
-        spare=("seq", "attempts", "content", "error", "when"),
+        spare=("seq", "when", "attempts", "error", "content"),
     )
     show_more(page)
 

@@ -35,7 +35,8 @@ def log(options: Options, /, **fields: object) -> None:
         map(_row, page["items"]),
         empty="Nothing matches.",
         loose=("where", "error", "summary"),
-        spare=("attempts", "summary", "made", "next", "error", "where"),
+        spare=("made", "next", "attempts", "pipe", "id", "error", "where"),
+        ids=("id",),
     )
     show_more(page)
 
@@ -53,7 +54,7 @@ def act(options: Options, action: str, wanted: str, dry_run: bool, yes: bool) ->
     if dry_run:
         return show_json(count) if options.json else click.echo(shown)
     if not yes:
-        confirm(f"{action.capitalize()} {shown} messages and events?")
+        confirm(f"{action.capitalize()} {shown} {'message or event' if shown == '1' else 'messages and events'}?")
     ended = asyncio.run(_act(options, action, wanted))
     if options.json:
         return show_json(ended)
@@ -66,7 +67,7 @@ async def _act(options: Options, action: Any, wanted: str) -> Operation:
     from pillarbox.audit import acting_as
     from pillarbox.filters import parse_filter
 
-    async with options.open() as box:
+    async with options.open(make=False) as box:
         with acting_as(operator()):
             operation = await box.operations.start(action, parse_filter(wanted))
         with progress(action) as advance:

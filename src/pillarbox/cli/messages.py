@@ -8,6 +8,7 @@ import click
 
 from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
+from pillarbox.cli.ids import whole_id
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import brief, show_fields, show_json, show_more, show_table, until, when
 from pillarbox.cli.send import CHANNELS
@@ -49,7 +50,8 @@ def list_messages(options: Options, /, tenant: str, **fields: object) -> None:
         map(_row, page["items"]),
         empty="There are no messages.",
         loose=("to", "error", "subject"),
-        spare=("attempts", "subject", "channel", "when", "error", "to"),
+        spare=("when", "attempts", "channel", "tenant", "subject", "error", "to"),
+        ids=("message",),
     )
     show_more(page)
 
@@ -60,7 +62,8 @@ def list_messages(options: Options, /, tenant: str, **fields: object) -> None:
 @click.pass_obj
 def show(options: Options, message_id: str, tenant: str) -> None:
     """Show a message, its attempts and its events."""
-    message = ask(options, "GET", _MESSAGE, named={"tenant": tenant, "message_id": message_id})
+    named = {"tenant": tenant, "message_id": whole_id(options, message_id)}
+    message = ask(options, "GET", _MESSAGE, named=named)
     return show_json(message) if options.json else show_fields(message)
 
 
@@ -83,7 +86,8 @@ def cancel(options: Options, message_id: str, tenant: str) -> None:
 
 
 def _act(options: Options, message_id: str, tenant: str, verb: str) -> None:
-    message = ask(options, "POST", f"{_MESSAGE}/{verb}", named={"tenant": tenant, "message_id": message_id})
+    named = {"tenant": tenant, "message_id": whole_id(options, message_id)}
+    message = ask(options, "POST", f"{_MESSAGE}/{verb}", named=named)
     if options.json:
         return show_json(message)
     click.echo(f"message {message['message_id']} is {message['status']}")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pillarbox.cli.program import runnable
+from pillarbox.cli.failures import NOT_FOUND, Failure
+from pillarbox.cli.program import runnable, with_database
 
 if TYPE_CHECKING:
     from pillarbox.box import Pillarbox
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _OWN, _DEV = "pillarbox.db", "pillarbox-dev.db"
+_DEV_HINT = f"what `pillarbox dev` keeps is in --database sqlite:///{_DEV}"
 
 
 @dataclass(slots=True)
@@ -39,24 +41,49 @@ class Options:
 
         return load_settings(self.config)
 
+    def is_there(self) -> bool:
+        """Whether there is a database already; of one on a server only asking it would tell."""
+        from pillarbox.opening import sqlite_path
+
+        file = sqlite_path(self.url or f"sqlite:///{_OWN}")
+        # Where not even the folder is there, opening it says so better.
+        return file is None or Path(file).exists() or not Path(file).parent.is_dir()
+
     def open(
-        self, settings: Settings | None = None, *, node: str | None = None, migrate: bool = True
+        self,
+        settings: Settings | None = None,
+        *,
+        node: str | None = None,
+        migrate: bool = True,
+        make: bool = True,
     ) -> AbstractAsyncContextManager[Pillarbox]:
-        """The box on the database that was named."""
-        from pillarbox.box import Pillarbox, sqlite_path
+        """The box on the database that was named; with `make` off, a file that is not there is not made."""
+        from pillarbox.box import Pillarbox
         from pillarbox.errors import InvalidInput
+        from pillarbox.opening import sqlite_path
 
         if self.url is not None and sqlite_path(self.url) == ":memory:":
             raise InvalidInput("database", "a database in memory is gone when the command ends; name a file.")
-        if self.url is None and _is_likely_elsewhere():
-            said = f"Using {_OWN}, which is new; what `pillarbox dev` keeps is in --database sqlite:///{_DEV}."
-            click.echo(runnable(said), err=True)
-        return Pillarbox.open(self.url, settings=settings or self.settings(), node=node, migrate=migrate)
+        chosen = settings or self.settings()
+        likely_elsewhere = self.url is None and _is_likely_elsewhere()
+        if not make and not self.is_there():
+            raise _no_database(self.url, likely_elsewhere=likely_elsewhere)
+        if likely_elsewhere:
+            click.echo(runnable(f"Using {_OWN}, which is new; {_DEV_HINT}."), err=True)
+        return Pillarbox.open(self.url, settings=chosen, node=node, migrate=migrate)
 
 
 def _is_likely_elsewhere() -> bool:
     """Whether somebody who tries things out forgot to name the database that they mean."""
     return not Path(_OWN).exists() and Path(_DEV).exists()
+
+
+def _no_database(url: str | None, *, likely_elsewhere: bool) -> Failure:
+    from pillarbox.opening import sqlite_path
+
+    file = _OWN if url is None else sqlite_path(url)
+    said = _DEV_HINT if likely_elsewhere else with_database("`pillarbox migrate` makes it", url)
+    return Failure(f"There is no database {file}; {said}.", NOT_FOUND)
 
 
 class Command(click.Command):

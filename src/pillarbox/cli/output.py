@@ -13,7 +13,7 @@ import click
 from pillarbox.cli.program import runnable
 from pillarbox.cli.tables import draw, draw_folding
 from pillarbox.errors import InvalidInput
-from pillarbox.text import printable
+from pillarbox.text import on_one_line, printable
 
 _WHOLE = 100_000_000
 _BRIEF = 80
@@ -38,11 +38,12 @@ def show_table(
     empty: str,
     loose: Collection[str] = (),
     spare: Sequence[str] = (),
+    ids: Collection[str] = (),
 ) -> None:
     """A table on a terminal; columns apart by tabs anywhere else.
 
-    Where a terminal is too narrow the loose columns end in an ellipsis and the spare ones are left out, the first of them first.
-    All others, the ids among them, stay whole.
+    Where a terminal is too narrow the loose columns end in an ellipsis, messages' ids are shown by their beginnings, by which
+    they can be named, and the spare columns are left out, the first of them first. All others stay whole.
     """
     texts = [[_text(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
@@ -51,7 +52,9 @@ def show_table(
     elif not texts:
         click.echo(runnable(empty))
     elif loose:
-        draw(columns, texts, loose=loose, spare=spare)
+        missing = draw(columns, texts, loose=loose, spare=spare, ids=ids)
+        if missing:
+            click.echo(f"Too narrow for: {', '.join(missing)}. A wider terminal, a pipe or --json shows all.", err=True)
     else:
         draw_folding(columns, texts)
 
@@ -69,8 +72,8 @@ def show_more(page: Mapping[str, Any]) -> None:
 
 
 def brief(text: str | None) -> str:
-    """The beginning of a text."""
-    return printable(text or "", _BRIEF)
+    """The beginning of a text, on one line."""
+    return printable(on_one_line(text or ""), _BRIEF)
 
 
 def when(instant: str | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +14,7 @@ from pillarbox.cli.asking import ask
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import brief, show_json, show_more, show_table, span, when
 from pillarbox.cli.program import with_database
+from pillarbox.text import printable
 
 
 @click.command(cls=Command, short_help="Show what needs you now.")
@@ -22,16 +25,42 @@ def attention(options: Options) -> None:
     if options.json:
         return show_json(found)
     rows = [
-        (item["kind"], item["id"], span(item["age_seconds"]), _number(item), brief(item["reason"]), item["action"])
+        (
+            item["kind"],
+            item["id"],
+            _whose(item),
+            span(item["age_seconds"]),
+            _number(item),
+            brief(item["reason"]),
+            item["action"],
+        )
         for item in found["items"]
     ]
-    columns = ["what", "id", "for", "messages", "reason", "do"]
-    show_table(columns, rows, empty="Nothing needs you.", loose=("reason", "do"), spare=("messages", "do", "reason"))
+    if rows and sys.stdout.isatty():
+        for row in rows:
+            _tell(*row)
+    else:
+        columns = ["what", "id", "whose", "for", "messages", "reason", "do"]
+        show_table(columns, rows, empty="Nothing needs you.")
     shown = Counter(item["kind"] for item in found["items"])
     for kind, count in found["counts"].items():
         if count["matching"] > shown[kind]:
             least = "" if count["exact"] else "at least "
             click.echo(f"{kind}: the {shown[kind]} oldest of {least}{count['matching']} are shown.", err=True)
+
+
+def _tell(kind: str, key: str, whose: str, age: str, number: str, reason: str, action: str) -> None:
+    """What it is on a line, why on the next, and what to do on a third; each as long as it needs to be."""
+    named = " ".join(filter(None, (printable(whose, 80), printable(key, 80))))
+    held = f", {number} message{'' if number == '1' else 's'}" if number != "0" else ""
+    click.echo(f"{click.style(kind, bold=True)}  {named}  for {age}{held}")
+    width = max(20, shutil.get_terminal_size().columns)
+    for line, colour in ((reason, None), (f"→ {action}", "cyan")):
+        click.echo(click.style(click.wrap_text(printable(line, 500), width, "  ", "  "), fg=colour))
+
+
+def _whose(item: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (item["tenant_id"], item["channel"], item["session_id"], brief(item["summary"]))))
 
 
 def _number(item: Mapping[str, Any]) -> str:

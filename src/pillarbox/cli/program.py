@@ -36,7 +36,7 @@ def with_database(sentence: str, url: str | None) -> str:
 
 def shown_url(url: str) -> str:
     """The database's address, good from any folder; a password stays in the variable it should be in."""
-    from pillarbox.box import sqlite_path
+    from pillarbox.opening import sqlite_path
 
     file = sqlite_path(url)
     if file is not None:

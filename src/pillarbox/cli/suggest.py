@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,18 +24,11 @@ def _from(look: Callable[[Pillarbox, str], Coroutine[Any, Any, Iterable[str]]]) 
     def suggest(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
         found: Iterable[str] = ()
         with suppress(Exception):
-            if _is_there(context.obj):
+            if context.obj.is_there():
                 found = asyncio.run(_ask(context.obj, lambda box: look(box, typed)))
         return [name for name in found if name.startswith(typed)]
 
     return suggest
-
-
-def _is_there(options: Options) -> bool:
-    from pillarbox.box import DEFAULT_DATABASE, sqlite_path
-
-    file = sqlite_path(options.url or DEFAULT_DATABASE)
-    return file is None or Path(file).exists()
 
 
 async def _ask(options: Options, look: Callable[[Pillarbox], Coroutine[Any, Any, Iterable[str]]]) -> Iterable[str]:

@@ -15,6 +15,7 @@ from pillarbox.text import printable
 if TYPE_CHECKING:
     from pillarbox.operators.model import Left, LogItem
 
+_MOST_REMEMBERED = 1000
 _COLOURS = {
     **dict.fromkeys(("sent", "delivered"), "green"),
     **dict.fromkeys(("failed", "bounced", "dead"), "red"),
@@ -43,7 +44,7 @@ async def _tail(options: Options, wanted: str, last: int, count: int | None) -> 
     from pillarbox.operators.model import Left
 
     chosen, lines = parse_filter(wanted), _Lines(options, count)
-    async with options.open() as box, box.log.follow(chosen) as changes:
+    async with options.open(make=False) as box, box.log.follow(chosen) as changes:
         page = await box.log.page(chosen, limit=last) if last else None
         for item in reversed(page.items if page else ()):
             lines.show(item, item.created_at)
@@ -72,9 +73,13 @@ class _Lines:
         return self._printed == self._most
 
     def show(self, item: LogItem, at: datetime | None) -> None:
-        if self._last.get((item.pipe, item.id)) == item:
+        key = (item.pipe, item.id)
+        if self._last.pop(key, None) == item:
+            self._last[key] = item
             return
-        self._last = {(item.pipe, item.id): item} | dict(list(self._last.items())[:1000])
+        self._last[key] = item
+        if len(self._last) > _MOST_REMEMBERED:
+            del self._last[next(iter(self._last))]
         self._printed += 1
         if self._json:
             show_json(item)

@@ -9,10 +9,11 @@ import click
 
 from pillarbox.cli import suggest
 from pillarbox.cli.asking import ask
+from pillarbox.cli.failures import REFUSED, Failure
 from pillarbox.cli.options import Group, Options, Whole
 from pillarbox.cli.output import read_json, show_fields, show_json, show_more, show_table, when
 from pillarbox.cli.texts import file_text, stdin_text
-from pillarbox.errors import InvalidInput
+from pillarbox.errors import InvalidInput, NotFound
 
 _TENANTS, _TENANT = "/v1/tenants", "/v1/tenants/{tenant}"
 
@@ -29,9 +30,11 @@ def tenants() -> None:
 def set_tenant(options: Options, tenant: str, file: str | None) -> None:
     """Make a tenant, or replace what is known of it by the JSON in FILE; - reads it from stdin.
 
-    Without a FILE the tenant has nothing of its own and uses the providers of the settings.
+    Without a FILE a new tenant has nothing of its own and uses the providers of the settings; one that has is left as it is.
     """
-    fields = {} if file is None else _read("-" if file == "-" else Path(file))
+    if file is None:
+        _refuse_to_empty(options, tenant)
+    fields = {} if file is None else _read(file)
     made = ask(options, "PUT", _TENANT, named={"tenant": tenant}, fields=fields)
     if options.json:
         return show_json(made)
@@ -78,8 +81,22 @@ def delete(options: Options, tenant: str) -> None:
     click.echo("deleted")
 
 
-def _read(file: Path | str) -> dict[str, Any]:
-    text = file_text("file", file) if isinstance(file, Path) else stdin_text("file")
+def _refuse_to_empty(options: Options, tenant: str) -> None:
+    """Nobody who wants to make sure that a tenant is there wants to lose its providers."""
+    if not options.is_there():
+        return
+    try:
+        known = ask(options, "GET", _TENANT, named={"tenant": tenant})
+    except NotFound:
+        return
+    if any(known[part] for part in ("name", "providers", "settings", "rate")):
+        raise Failure(f"{tenant} is there already; give a FILE or - to replace what is known of it.", REFUSED)
+
+
+def _read(file: str) -> dict[str, Any]:
+    if file.lstrip().startswith("{"):
+        raise InvalidInput("file", "must be the name of a file; give - and pipe the JSON to it.")
+    text = stdin_text("file") if file == "-" else file_text("file", Path(file))
     value = read_json("file", text)
     if not isinstance(value, dict):
         raise InvalidInput("file", "must hold a JSON object, as PUT /v1/tenants/{tenant} takes it.")

@@ -44,7 +44,7 @@ def top(options: Options, every: float, once: bool) -> None:
 
 
 async def _look(options: Options) -> Gauges:
-    async with options.open() as box:
+    async with options.open(make=False) as box:
         return await Gauge(box).look()
 
 
@@ -58,14 +58,14 @@ def _show(gauges: Gauges, options: Options) -> None:
 async def _watch(options: Options, every: float) -> None:
     from rich.live import Live
 
-    async with options.open() as box:
+    async with options.open(make=False) as box:
         gauge = Gauge(box)
-        shown = _drawn(await gauge.look())
+        shown = _live(await gauge.look())
         with _keyboard() as quit_asked, Live(shown, console=_console(), screen=True, auto_refresh=False) as live:
             live.refresh()
             while not await _within(quit_asked, every):
                 try:
-                    shown = _drawn(await gauge.look())
+                    shown = _live(await gauge.look())
                 except Unavailable as error:
                     shown = printable(error, 500)
                 live.update(shown, refresh=True)
@@ -111,6 +111,13 @@ def _console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def _live(gauges: Gauges) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(_drawn(gauges), Text(), Text("q ends it", style="dim"))
 
 
 def _drawn(gauges: Gauges) -> RenderableType:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pillarbox.cli.asking import ask
+from pillarbox.cli.asking import look
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, show_table, span
 from pillarbox.cli.program import with_database
@@ -27,17 +27,17 @@ def migrate(options: Options) -> None:
         click.echo("The schema is up to date.")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Show what waits, pipe by pipe.")
 @click.pass_obj
 def status(options: Options) -> None:
     """Show what waits, pipe by pipe, and say so if nobody is there to deliver it."""
-    pipes: dict[str, dict[str, Any]] = ask(options, "GET", "/v1/status")
+    pipes: dict[str, dict[str, Any]]
+    pipes, nodes = look(options, "/v1/status", "/v1/nodes")
     if options.json:
         return show_json(pipes)
     rows = [_row(name, dict(pipe)) for name, pipe in pipes.items()]
     show_table(["pipe", "pending", "processing", "to retry", "oldest", "also"], rows, empty="")
-    nodes = ask(options, "GET", "/v1/nodes")["items"]
-    if not any(node["state"] == "alive" and node["concurrency"] for node in nodes):
+    if not any(node["state"] == "alive" and node["concurrency"] for node in nodes["items"]):
         said = "Nobody delivers: no process is at work on this database. Start `pillarbox serve` or `pillarbox worker`."
         click.echo(with_database(said, options.database), err=True)
 
@@ -59,7 +59,7 @@ async def _migrate(options: Options) -> list[str]:
 
 async def _prune(options: Options) -> int:
     pruned, more = 0, True
-    async with options.open() as box:
+    async with options.open(make=False) as box:
         with progress("pruning") as advance:
             while more:
                 step, more = await box.prune()

@@ -2,45 +2,65 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
 from pillarbox.conversations import lines
 from pillarbox.conversations.lines import queries
+from pillarbox.conversations.ways import way_in
 from pillarbox.errors import NotFound
 from pillarbox.inbound import Inbound, InboundMessage, strands
 from pillarbox.inbound.adapter import Received
+from pillarbox.inbound.positions import Position, moving
 from pillarbox.inbound.reading import page, queue
 from pillarbox.inbound.targets.tmux_text import clean
 from pillarbox.storage import Database, Step
 
 Command = Literal["queue", "cancel", "help"]
+BotName = Callable[[], Awaitable[str | None]]
 
 _MOST_SHOWN = 10
 _MOST_CANCELED = 500
 _EXCERPT = 60
 _OPEN = ("pending", "failed", "processing")
-_COMMAND = re.compile(r"/(\w+)(@\w+)?")
+_COMMAND = re.compile(r"/(\w+)(?:@(\w+))?")
 _HELP = "/queue shows what waits for the agent; /cancel gives up {}; anything else goes to the agent."
 
 
 class Commands:
-    """Obeys people; each command once, in one transaction with its answer."""
+    """Obeys people; each command once, in one transaction with its answer.
 
-    def __init__(self, database: Database, inbound: Inbound, *, origins: frozenset[str]) -> None:
+    `bot_names` are what our bots are called on platforms where several may be in one chat.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        inbound: Inbound,
+        *,
+        origins: frozenset[str],
+        bot_names: Mapping[str, BotName] | None = None,
+    ) -> None:
         self._database = database
         self._clock = database.clock
         self._inbound = inbound
         self._origins = origins
+        self._bot_names = bot_names or {}
 
-    async def obey(self, received: Received, session_id: str) -> bool:
-        """Obey a message of a chat if it is a command, and queue the answer; False for anything that is for the agent."""
-        command = command_in(received.content) if received.message_type == "text" else None
-        if command is None or received.origin not in self._origins:
+    async def obey(self, received: Received, session_id: str, position: Position | None = None) -> bool:
+        """Obey a message of a chat if it is a command, and queue the answer; False for anything that is for the agent.
+
+        `position` is how far the chat's adapter has read with it.
+        """
+        if received.message_type != "text" or received.origin not in self._origins:
             return False
-        outcome = await self._database.write(partial(self._obey, command, received, session_id))
+        command = await self._command_in(received)
+        if command is None:
+            return False
+        outcome = await self._database.write(partial(self._obey, command, received, session_id, position))
         if outcome is None:
             return False
         self._inbound.after_acting(outcome)
@@ -55,16 +75,29 @@ class Commands:
         self._inbound.after_acting(canceled)
         return answer
 
-    def _obey(self, command: Command, received: Received, session_id: str) -> Step[Sequence[InboundMessage] | None]:
+    async def _command_in(self, received: Received) -> Command | None:
+        """The command that a message is, if it names no bot or ours."""
+        named = bot_named_in(received.content)
+        ask = self._bot_names.get(received.origin)
+        if named is None or ask is None or command_in(received.content, named) is None:
+            return command_in(received.content)
+        return command_in(received.content, await ask())
+
+    def _obey(
+        self, command: Command, received: Received, session_id: str, position: Position | None
+    ) -> Step[Sequence[InboundMessage] | None]:
         chat = (received.origin, received.channel_id)
         known = {(row[0], row[1]) for row in (yield queries.chats(session_id=session_id))}
-        if chat not in known:
+        # Where there is no open session yet, the message itself opens one, and is obeyed there.
+        if chat not in known and not (yield queries.is_open(session_id=session_id)):
             return None
         source_id = received.source_message_id
-        if source_id is not None and (yield queries.answered(origin=received.origin, source_id=source_id)):
-            return []
-        answer, canceled = yield from self._act(command, session_id, chat, received.actor_id)
-        yield from lines.answer(session_id, *chat, answer, self._clock.now(), source_id)
+        canceled: list[InboundMessage] = []
+        if source_id is None or not (yield queries.answered(origin=received.origin, source_id=source_id)):
+            answer, canceled = yield from self._act(command, session_id, chat, received.actor_id)
+            way = json.dumps(way_in(received.origin, received.payload))
+            yield from lines.answer(session_id, *chat, answer, self._clock.now(), source_id, way)
+        yield from moving([] if position is None else [position])
         return canceled
 
     def _act(
@@ -87,9 +120,17 @@ class Commands:
                 return _counted(len(mine)), canceled
 
 
-def command_in(text: str) -> Command | None:
-    """The command that a text is, as it may be written in a group: `/queue@name_of_the_bot`."""
+def bot_named_in(text: str) -> str | None:
+    """The bot that a command is meant for, as it may be written in a group: `/queue@name_of_the_bot`."""
     found = _COMMAND.fullmatch(text.strip())
+    return found[2] if found else None
+
+
+def command_in(text: str, bot: str | None = None) -> Command | None:
+    """The command that a text is; one that names a bot is none unless that is ours."""
+    found = _COMMAND.fullmatch(text.strip())
+    if found and found[2] is not None and found[2].lower() != (bot or "").lower():
+        return None
     match found and found[1].lower():
         case "queue":
             return "queue"

@@ -54,6 +54,12 @@ def show(desk: Desk, channel_id: str, text: str, draft: str | None, route: Mappi
             return _discord(desk, "PATCH" if draft else "POST", channel_id, draft, body)
 
 
+def place_in(origin: str, way: Mapping[str, Any]) -> str | None:
+    """The place of its own that a way leads to: a thread of Discord is one, a topic or a thread elsewhere is not."""
+    thread = way.get("thread_id")
+    return str(thread) if origin == "discord" and thread else None
+
+
 def remove(desk: Desk, channel_id: str, draft: str) -> Request:
     """Take a draft away."""
     match desk.origin:

@@ -15,12 +15,17 @@ _MOST = 200
 
 
 class Standing(NamedTuple):
-    """A preview in a chat, whoever has shown it."""
+    """A preview in a chat, whoever has shown it; `place` is the thread of the chat in which it stands, where it stands in one."""
 
     origin: str
     channel_id: str
     draft: str
     session_id: str
+    place: str | None = None
+
+    @property
+    def where(self) -> str:
+        return self.place or self.channel_id
 
     @property
     def chat(self) -> tuple[str, str]:
@@ -33,9 +38,8 @@ class Standing(NamedTuple):
 
 def note(standing: Standing, holder: str, now: datetime) -> Step[None]:
     """A preview was shown; nobody else touches it while the lease runs."""
-    yield queries.note_preview(
-        **standing.name, session_id=standing.session_id, holder=holder, lease_until=now + LEASE, now=now
-    )
+    where = {"session_id": standing.session_id, "place": standing.place}
+    yield queries.note_preview(**standing.name, **where, holder=holder, lease_until=now + LEASE, now=now)
 
 
 def renew(holder: str, now: datetime) -> Step[None]:

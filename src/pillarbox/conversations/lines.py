@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pillarbox.conversations.model import QUOTE, Cursor, Kind, Line, Source, line_from
+from pillarbox.conversations import guests
+from pillarbox.conversations.model import OWN, QUOTE, Cursor, Kind, Line, Source, line_from
 from pillarbox.conversations.transcript import LONGEST_SAYING, Said
 from pillarbox.inbound.attachment import described
 from pillarbox.inbound.targets.tmux_text import one_line
@@ -18,7 +19,6 @@ queries = load_queries("pillarbox.conversations")
 
 PANE = "pane"
 _MOST_HEARD = 50
-MOST_CHATS = 100
 _NODE_GONE_AFTER = timedelta(days=1)
 _HEARD_ENDS = ("delivered", "expired")
 
@@ -40,13 +40,15 @@ class Place(NamedTuple):
 
 
 class New(NamedTuple):
-    """A line to be added."""
+    """A line to be added; `turn` is the message that it says, or that the agent had last been given, `way` where it goes."""
 
     kind: Kind
     content: str
     origin: str | None = None
     channel_id: str | None = None
     source_id: str | None = None
+    turn: int = 0
+    way: str | None = None
 
 
 def lock(session_id: str, source: str | None = None) -> Step[Place]:
@@ -80,28 +82,23 @@ def agree_on_chats(session: Session, origins: frozenset[str], *, watches_pane: b
         change = queries.own_chat if joined and is_wanted else None if joined or is_wanted else queries.remove_chat
         if change is not None:
             yield change(session_id=session.session_id, origin=origin, channel_id=channel_id)
-    joined_ones = {chat for chat, joined in known.items() if joined}
-    yield queries.share(session_id=session.session_id, shared=int(len(wanted | joined_ones) > 1))
+    yield from guests.share(session.session_id)
 
 
-def join(session_id: str, origin: str, channel_id: str) -> Step[bool]:
-    """Let a chat that has written to the default session be told what is said in it; False where it has too many already."""
+def join(session_id: str, origin: str, channel_id: str, joined: int) -> Step[bool]:
+    """Let a chat that has written to the default session be told what such a chat is; False where it has too many already."""
     place = yield from lock(session_id)
-    known = {(row[0], row[1]) for row in (yield queries.chats(session_id=session_id))}
-    if (origin, channel_id) in known:
-        return True
-    if len(known) >= MOST_CHATS:
-        return False
-    yield queries.add_chats(rows=[(session_id, origin, channel_id, place.next_seq)], joined=1)
-    yield queries.share(session_id=session_id, shared=int(len(known) > 0))
-    return True
+    yield queries.leave_others(session_id=session_id, origin=origin, channel_id=channel_id)
+    return (yield from guests.add(session_id, guests.Name(origin, channel_id), joined, place.next_seq))
 
 
-def has_chat(session_id: str, origin: str, channel_id: str) -> Step[bool]:
-    """Whether a chat is told what is said in a session, or could not be, as the session is not open."""
+def has_chat(session_id: str, origin: str, channel_id: str, joined: int) -> Step[bool]:
+    """Whether a chat is told that much of what is said in a session, or could not be, as the session is not open."""
     if not (yield queries.is_open(session_id=session_id)):
         return True
-    return (origin, channel_id) in {(row[0], row[1]) for row in (yield queries.chats(session_id=session_id))}
+    name = {"session_id": session_id, "origin": origin, "channel_id": channel_id}
+    found = yield queries.how_joined(**name)
+    return bool(found) and found[0][0] in (OWN, joined) and not (yield queries.listens_elsewhere(**name))
 
 
 def record(source: Source, said: Sequence[Said], read: Cursor, now: datetime, left: Cursor | None = None) -> Step[int]:
@@ -118,9 +115,15 @@ def record(source: Source, said: Sequence[Said], read: Cursor, now: datetime, le
         if more:
             return max(heard, 1)
         place = yield from lock(source.session_id)
-    turn = (yield queries.turn(session_id=source.session_id)) if said else ()
-    new = [New("agent", each.text) for each in said]
-    return (yield from _add(source.session_id, place.moved(read, left, now), new, now, turn=turn[0][0] if turn else 0))
+    found = (yield queries.turn(session_id=source.session_id)) if said else ()
+    turn = found[0][0] if found else 0
+    asked = yield from guests.whom_it_answers(source.session_id, turn, said)
+    new = [
+        New("agent", each.text, name and name.origin, name and name.channel_id, turn=turn)
+        for each, name in zip(said, asked.at_work_on, strict=True)
+    ]
+    place = place.moved(read, left, now)
+    return (yield from _add(source.session_id, place, new, now, asked_by=asked.chats))
 
 
 def hear(session_id: str, now: datetime) -> Step[int]:
@@ -136,18 +139,24 @@ def _hear(session_id: str, place: Place, now: datetime, *, with_head: bool = Fal
     heard = list(_in_order(rows, with_head=with_head))
     if not heard:
         return 0, False
-    new = [New("user", _retold(row), row[2], row[3]) for row in heard if row[1] != "expired"]
+    new = [New("user", _retold(row), row[2], row[3], turn=row[0]) for row in heard if row[1] != "expired"]
     added = yield from _add(session_id, place._replace(heard_seq=heard[-1][0]), new, now)
     return added, len(heard) == _MOST_HEARD
 
 
 def answer(
-    session_id: str, origin: str, channel_id: str, text: str, now: datetime, source_id: str | None = None
+    session_id: str,
+    origin: str,
+    channel_id: str,
+    text: str,
+    now: datetime,
+    source_id: str | None = None,
+    way: str | None = None,
 ) -> Step[int]:
-    """Store an answer of ours to one chat; `source_id` is the message that it answers."""
+    """Store an answer of ours to one chat; `source_id` is the message that it answers, and `way` the place of that message."""
     place = yield from lock(session_id)
-    new = New("answer", text, origin, channel_id, source_id)
-    return (yield from _add(session_id, place, [new], now))
+    new = New("answer", text, origin, channel_id, source_id, way=way)
+    return (yield from _add(session_id, place, [new], now, asked_by={guests.Name(origin, channel_id)}))
 
 
 def page(session_id: str, after: int, limit: int) -> Step[list[Line]]:
@@ -162,11 +171,11 @@ def followed(served_by: str, limit: int, *, left_since: datetime) -> Step[list[S
     return [_source(row, left_since) for row in (*rows, *over)]
 
 
-def close(session_id: str, default_session: str | None) -> Step[None]:
+def close(session_id: str) -> Step[None]:
     """See that the last words before a close are read, and told to the chats that are of the session now."""
     yield queries.begin_ending(session_id=session_id)
     yield queries.begin_ending_of_pane(session_id=session_id)
-    yield queries.leave_moved_chats(session_id=session_id, default_session=default_session)
+    yield queries.leave_moved_chats(session_id=session_id)
 
 
 def end(session_id: str) -> Step[None]:
@@ -183,14 +192,24 @@ def watched_panes(served_by: str, limit: int) -> Step[list[tuple[Source, dict[st
     return found
 
 
-def _add(session_id: str, place: Place, new: Sequence[New], now: datetime, *, turn: int = 0) -> Step[int]:
+def _add(
+    session_id: str,
+    place: Place,
+    new: Sequence[New],
+    now: datetime,
+    *,
+    asked_by: Collection[guests.Name] = (),
+) -> Step[int]:
     rows = [
         (session_id, place.next_seq + index, line.kind, line.content[:LONGEST_SAYING], *line[2:])
         for index, line in enumerate(new)
     ]
     if rows:
-        yield queries.add_lines(rows=rows, turn=turn, now=now)
+        yield queries.add_lines(rows=rows, now=now)
         yield queries.fall_behind(session_id=session_id)
+        for origin, channel_id in sorted(asked_by):
+            chat = {"session_id": session_id, "origin": origin, "channel_id": channel_id}
+            yield queries.guest_falls_behind(**chat, seq=place.next_seq)
     read, left = place.read, place.left or Cursor()
     yield queries.move(
         session_id=session_id,

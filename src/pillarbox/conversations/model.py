@@ -15,8 +15,15 @@ QUOTE = "> "
 """How each line but the first of what a person said elsewhere begins."""
 
 
+OWN, GUEST, LISTENER = 0, 1, 2
+"""How a chat came to its session: as one of its channels; or to the default one, told its own answers, or everything."""
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was said: by the agent to all chats, by a person to the others, or by us to one chat."""
+    """Something that was said: by the agent to all chats, by a person to the others, or by us to one chat.
+
+    Of what the agent said, `origin` and `channel_id` tell whose message it was at work on, where that is known.
+    """
 
     session_id: str
     seq: int
@@ -28,8 +35,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     turn: int = 0
 
     def is_for(self, chat: Chat) -> bool:
-        """Whether a chat is told this: people know what they said themselves, and an answer is for who asked."""
+        """Whether a chat is told this: people know what they said themselves, and an answer is for who asked.
+
+        A guest is told what the agent may be saying to it, and nothing of the others.
+        """
         here = (self.origin, self.channel_id) == (chat.origin, chat.channel_id)
+        if chat.joined == GUEST:
+            return self.kind != "user" and (here or (self.kind == "agent" and self.turn in chat.own_turns))
         return self.kind == "agent" or here == (self.kind == "answer")
 
 
@@ -37,7 +49,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 class Chat:
     """A chat of a session, the line and the place in it that it is told next, and the message that is on its way.
 
-    `first_of_turn` is the first message that told of what was said in the turn.
+    `first_of_turn` is the first message that told of what was said in the turn. A guest is told the answers to its own messages,
+    in `own_turns`, and nothing else. `way` is where it had last written, as known up to the session's message `way_seq`.
     """
 
     session_id: str
@@ -48,6 +61,10 @@ class Chat:
     message_id: str | None
     turn: int = 0
     first_of_turn: str | None = None
+    joined: int = OWN
+    way: str | None = None
+    way_seq: int = 0
+    own_turns: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +103,7 @@ class Cursor:
 
 
 def line_from(row: Row) -> Line:
-    session_id, seq, kind, content, origin, channel_id, said_at, turn = row
+    session_id, seq, kind, content, origin, channel_id, said_at, turn, _ = row
     return Line(
         session_id=session_id,
         seq=seq,

@@ -42,8 +42,9 @@ def of_one_turn(lines: Sequence[Line], chat: Chat) -> tuple[list[Line], int | No
     taken: list[Line] = []
     for line in lines:
         if line.is_for(chat) and line.content.strip():
-            told = told or (line.kind, line.turn)
-            if told != (line.kind, line.turn):
+            its: tuple[Kind, int] = (line.kind, line.turn if line.kind == "agent" else 0)
+            told = told or its
+            if told != its:
                 break
         taken.append(line)
     return taken, told[1] if told and told[0] == "agent" else None

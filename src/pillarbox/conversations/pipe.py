@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from pillarbox.conversations import lines, telling
+from pillarbox.conversations import guests, lines, telling
 from pillarbox.conversations.lines import PANE, queries
-from pillarbox.conversations.model import Line, Source
+from pillarbox.conversations.model import GUEST, LISTENER, Line, Source
 from pillarbox.conversations.pane import PaneWatch
 from pillarbox.conversations.policy import ConversationsPolicy
 from pillarbox.conversations.tail import grown, read_over
@@ -76,13 +76,18 @@ class Conversations:
         self.bell.ring()
 
     async def join(self, received: Received, session_id: str) -> None:
-        """Let a chat that has written to the default session belong to it, so that it is answered as any other."""
+        """Let a chat that has written to the default session belong to it, so that it is told what the settings say."""
         chat = (received.origin, received.channel_id)
         if received.origin not in self._policy.origins or session_id != self._policy.default_session:
             return
-        if await self._database.read(partial(lines.has_chat, session_id, *chat)):
+        if self._policy.default_session_tells == "nothing":
+            if await self._database.read(partial(guests.has_joined, session_id, *chat)):
+                await self._database.write(partial(guests.leave, session_id, *chat))
             return
-        if not await self._database.write(partial(lines.join, session_id, *chat)):
+        joined = GUEST if self._policy.default_session_tells == "answers" else LISTENER
+        if await self._database.read(partial(lines.has_chat, session_id, *chat, joined)):
+            return
+        if not await self._database.write(partial(lines.join, session_id, *chat, joined)):
             _log.warning(
                 "a chat is not answered: its session has as many chats as one can have",
                 session_id=session_id,
@@ -165,7 +170,7 @@ class Conversations:
 
     def closed(self, session_id: str, now: datetime, reason: str | None) -> Step[int]:
         """What was said before a close is still read and told."""
-        yield from lines.close(session_id, self._policy.default_session)
+        yield from lines.close(session_id)
         return 0
 
     def after_close(self, session_id: str, ended: int) -> None:
@@ -243,7 +248,6 @@ class Conversations:
             now=self._clock.now(),
             number=self._policy.phone_number_id,
             threaded=self._policy.threaded,
-            default_session=self._policy.default_session,
         )
         message_id = await self._database.write(work)
         if message_id is None:

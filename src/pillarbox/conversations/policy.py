@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +24,5 @@ class ConversationsPolicy:
     begins_within: timedelta = timedelta(seconds=10)
     threaded: bool = False
     default_session: str | None = None
+    default_session_tells: Literal["answers", "everything", "nothing"] = "answers"
     linger: timedelta = timedelta(minutes=1)

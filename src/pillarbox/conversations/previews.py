@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pillarbox.conversations import leftovers
-from pillarbox.conversations.drafts import Desk, draft_in, fate, hold_in, show
+from pillarbox.conversations.drafts import Desk, draft_in, fate, hold_in, place_in, show
 from pillarbox.conversations.leftovers import Standing
 from pillarbox.conversations.lines import queries
 from pillarbox.conversations.removals import Removals
-from pillarbox.conversations.telling import last_route
+from pillarbox.conversations.ways import way_now
 from pillarbox.engine import Bell
 from pillarbox.errors import Unavailable
 from pillarbox.hooks.model import HookEvent
@@ -40,23 +40,25 @@ Chat = tuple[str, str]
 
 @dataclass(slots=True)
 class Turn:
-    """What is known of a session's turn in this process; `begun` tells turns apart, `last` is when something was done.
+    """What is known of a session's turn in this process; `prompt_id` is the event that began it, `last` when something was done.
 
-    Its end may be told to another process: an agent that was at work and is idle by its state has ended its turn.
+    Its end may be told to another process: an agent that was at work and is idle by its state has ended its turn, and so has
+    one that was given a later prompt.
     """
 
-    begun: int
+    prompt_id: int
     since: float
     last: float
+    is_known: bool = False
     was_at_work: bool = False
     tools: list[str] = field(default_factory=list)
     steps: int = 0
     over: bool = False
 
-    def look(self, state: str | None, now: float, silent_at_most: float) -> None:
+    def look(self, state: str | None, last_prompt: int, now: float, silent_at_most: float) -> None:
         self.was_at_work = self.was_at_work or state == "working"
         idle = state == "idle" and (self.was_at_work or now - self.since > _STATE_SECONDS)
-        self.over = self.over or idle or now - self.last > silent_at_most
+        self.over = self.over or idle or last_prompt > self.prompt_id or now - self.last > silent_at_most
 
     @property
     def text(self) -> str:
@@ -68,7 +70,7 @@ class Turn:
 class Shown:
     """A draft as a chat shows it."""
 
-    begun: int
+    prompt_id: int
     standing: Standing
     text: str
 
@@ -106,9 +108,11 @@ class Previews:
         now = self._monotonic()
         match event.event_type:
             case "user_prompt_submit":
-                before = self._turns.pop(event.session_id, None)
-                if len(self._turns) < _MOST_SESSIONS:
-                    self._turns[event.session_id] = Turn(before.begun + 1 if before else 1, now, now)
+                before = self._turns.get(event.session_id)
+                if before is None or before.prompt_id < event.id:
+                    self._turns.pop(event.session_id, None)
+                    if len(self._turns) < _MOST_SESSIONS:
+                        self._turns[event.session_id] = Turn(event.id, now, now)
             case "tool_use" if turn := self._turns.get(event.session_id):
                 name = event.payload.get("tool_name")
                 turn.steps, turn.last = turn.steps + 1, now
@@ -137,8 +141,11 @@ class Previews:
         if self._shown or self._removals.waiting:
             await self._keep()
         for session_id, turn in list(self._turns.items()):
-            chats, state = await self._database.read(partial(_chats, session_id))
-            turn.look(state, self._monotonic(), self._silent_at_most)
+            if not turn.is_known:
+                await self._database.write(partial(_show_prompt, session_id, turn.prompt_id))
+                turn.is_known = True
+            chats, state, last_prompt = await self._database.read(partial(_chats, session_id))
+            turn.look(state, last_prompt, self._monotonic(), self._silent_at_most)
             self._break_off(session_id, turn, chats)
             for chat, is_being_told in chats.items():
                 if chat[0] in self._desks and not is_being_told and not turn.over:
@@ -152,7 +159,7 @@ class Previews:
     def _break_off(self, session_id: str, turn: Turn, chats: Mapping[Chat, bool]) -> None:
         """Hand over for removal what is over, or stands where the session has no chat any more."""
         for key, shown in list(self._shown.items()):
-            ended = turn.over or shown.begun != turn.begun or key[1] not in chats
+            ended = turn.over or shown.prompt_id != turn.prompt_id or key[1] not in chats
             if key[0] == session_id and ended:
                 del self._shown[key]
                 self._removals.add(shown.standing)
@@ -165,12 +172,13 @@ class Previews:
         if shown is not None:
             await self._change(session_id, shown, text)
             return
-        route = await self._database.read(partial(last_route, session_id, *chat))
-        answer = await self._ask(chat, show(self._desks[chat[0]], chat[1], text, None, route))
+        way = await self._database.read(partial(way_now, session_id, *chat))
+        place = place_in(chat[0], way)
+        answer = await self._ask(chat, show(self._desks[chat[0]], place or chat[1], text, None, way))
         draft = draft_in(chat[0], answer) if answer is not None else None
         if draft is not None:
-            standing = Standing(*chat, draft, session_id)
-            self._shown[session_id, chat] = Shown(turn.begun, standing, text)
+            standing = Standing(*chat, draft, session_id, place)
+            self._shown[session_id, chat] = Shown(turn.prompt_id, standing, text)
             work = partial(leftovers.note, standing, self._holder, self._database.clock.now())
             await self._database.write(work)
 
@@ -178,7 +186,7 @@ class Previews:
         """Edit what is shown; one that cannot be edited is taken away, and the next is a new one."""
         standing = shown.standing
         desk = self._desks[standing.origin]
-        answer = await self._ask(standing.chat, show(desk, standing.channel_id, text, standing.draft))
+        answer = await self._ask(standing.chat, show(desk, standing.where, text, standing.draft))
         match "again" if answer is None else fate(standing.origin, answer):
             case "done":
                 shown.text = text
@@ -202,7 +210,13 @@ class Previews:
         return answer
 
 
-def _chats(session_id: str) -> Step[tuple[dict[Chat, bool], str | None]]:
-    """The chats of an open session, whether each is being told something, and its agent's state."""
+def _chats(session_id: str) -> Step[tuple[dict[Chat, bool], str | None, int]]:
+    """The chats of an open session, whether each is being told something, its agent's state, and its last prompt."""
     rows = yield queries.chats_and_words(session_id=session_id)
-    return {(row[0], row[1]): bool(row[2]) for row in rows}, rows[0][3] if rows else None
+    state, last_prompt = rows[0][3:5] if rows else (None, 0)
+    return {(row[0], row[1]): bool(row[2]) for row in rows}, state, last_prompt
+
+
+def _show_prompt(session_id: str, prompt_id: int) -> Step[None]:
+    """Other processes leave off showing an earlier one."""
+    yield queries.show_prompt(session_id=session_id, prompt_id=prompt_id)

@@ -23,24 +23,72 @@ WHERE session_id = :session_id AND COALESCE(source, '') <> COALESCE(:source, '')
 
 -- name: add_chats
 -- A chat is told what is said from now on. One that has joined is not among the session's channels, but has written to it as
--- the default session.
+-- the default session: joined is 1 for a guest, who is told its own answers, and 2 for one that is told everything.
 INSERT INTO conversation_chat (session_id, origin, channel_id, seq, joined)
 SELECT rows.session_id, rows.origin, rows.channel_id, rows.seq, :joined
 FROM :rows(session_id text, origin text, channel_id text, seq bigint) WHERE true
 ON CONFLICT (session_id, origin, channel_id) DO NOTHING
 
 -- name: own_chat
--- A chat that had joined is among the session's channels now.
-UPDATE conversation_chat SET joined = 0 WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+-- A chat that had joined is among the session's channels now; what a guest was not told before is not told now.
+UPDATE conversation_chat SET joined = 0, seq = CASE WHEN joined = 1 AND behind = 0
+        THEN (SELECT next_seq FROM conversation WHERE session_id = :session_id) ELSE seq END,
+    position = CASE WHEN joined = 1 AND behind = 0 THEN 0 ELSE position END
+WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+
+-- name: how_joined
+SELECT joined FROM conversation_chat WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+
+-- name: change_joined
+-- A chat that has joined is told more, or less, from now on.
+UPDATE conversation_chat SET joined = :joined, seq = CASE WHEN behind = 1 THEN seq ELSE :seq END,
+    position = CASE WHEN behind = 1 THEN position ELSE 0 END
+WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id AND joined NOT IN (0, :joined)
+
+-- name: forget_guest
+-- The guest that was told something longest ago gives up its place, unless it waits for an answer.
+DELETE FROM conversation_chat WHERE (session_id, origin, channel_id) IN (
+    SELECT session_id, origin, channel_id FROM conversation_chat
+    WHERE session_id = :session_id AND joined = 1 AND behind = 0 AND (origin, channel_id) NOT IN (
+        SELECT q.origin, q.source_channel_id FROM inbound_queue q WHERE q.session_id = :session_id
+            AND q.seq >= (SELECT COALESCE(head_seq, next_seq) - 1 FROM inbound_strand WHERE session_id = :session_id)
+            AND q.source_channel_id IS NOT NULL)
+    ORDER BY seq LIMIT 1)
+RETURNING seq
+
+-- name: asked
+-- What the agent was given last, in order, up to that message; on idx_inbound_queue_order.
+SELECT seq, origin, source_channel_id, confirmed_at FROM inbound_queue
+WHERE session_id = :session_id AND seq > :turn - 50 AND seq <= :turn AND status <> 'expired' ORDER BY session_id, seq
+
+-- name: own_turns
+-- Which of these messages came from a chat; on idx_inbound_queue_order.
+SELECT seq FROM inbound_queue
+WHERE session_id = :session_id AND seq :in(turns bigint) AND origin = :origin AND source_channel_id = :channel_id
 
 -- name: chats
 SELECT origin, channel_id, joined FROM conversation_chat WHERE session_id = :session_id
+
+-- name: listens_elsewhere
+-- On idx_conversation_chat_listening.
+SELECT session_id FROM conversation_chat
+WHERE origin = :origin AND channel_id = :channel_id AND joined = 2 AND session_id <> :session_id
+
+-- name: leave_others
+-- A chat listens where it has written last. Elsewhere it is a guest from then on, and is still told the answers to its own
+-- messages; on idx_conversation_chat_listening.
+UPDATE conversation_chat SET joined = 1
+WHERE origin = :origin AND channel_id = :channel_id AND joined = 2 AND session_id <> :session_id
 
 -- name: is_open
 SELECT session_id FROM sessions WHERE session_id = :session_id AND lifecycle_status <> 'closed'
 
 -- name: remove_chat
 DELETE FROM conversation_chat WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+
+-- name: leave
+DELETE FROM conversation_chat
+WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id AND joined > 0
 
 -- name: followed
 -- The agents of this node whose words are in a file or in their last summary, the busiest first; walks idx_sessions_open.
@@ -77,7 +125,7 @@ UPDATE conversation SET ending = 1 WHERE session_id = :session_id AND source = '
 DELETE FROM conversation_chat WHERE session_id = :session_id AND COALESCE((
     SELECT s.session_id FROM session_channels s
     WHERE s.origin = conversation_chat.origin AND s.channel_id = conversation_chat.channel_id),
-    CASE WHEN joined = 1 THEN :default_session END, '') <> :session_id
+    CASE WHEN joined > 0 THEN conversation_chat.session_id END, '') <> :session_id
 
 -- name: end
 UPDATE conversation SET ending = 0 WHERE session_id = :session_id
@@ -111,9 +159,11 @@ FROM inbound_strand s LEFT JOIN inbound_queue q ON q.session_id = s.session_id A
 WHERE s.session_id = :session_id
 
 -- name: add_lines
-INSERT INTO conversation_line (session_id, seq, kind, content, origin, channel_id, source_id, turn, said_at)
-SELECT rows.session_id, rows.seq, rows.kind, rows.content, rows.origin, rows.channel_id, rows.source_id, :turn, :now
-FROM :rows(session_id text, seq bigint, kind text, content text, origin text, channel_id text, source_id text)
+-- `turn` is by which message of the session the agent was last spoken to, of a person's words that message itself; `way` is
+-- where an answer goes if not where its chat has written last.
+INSERT INTO conversation_line (session_id, seq, kind, content, origin, channel_id, source_id, turn, way, said_at)
+SELECT rows.session_id, rows.seq, rows.kind, rows.content, rows.origin, rows.channel_id, rows.source_id, rows.turn, rows.way, :now
+FROM :rows(session_id text, seq bigint, kind text, content text, origin text, channel_id text, source_id text, turn bigint, way text)
 
 -- name: answered
 -- A command is obeyed once, however often its platform tells it; on idx_conversation_line_source.
@@ -126,7 +176,12 @@ UPDATE conversation SET next_seq = :next_seq, heard_seq = :heard_seq, source = :
 WHERE session_id = :session_id
 
 -- name: fall_behind
-UPDATE conversation_chat SET behind = 1 WHERE session_id = :session_id AND behind = 0
+UPDATE conversation_chat SET behind = 1 WHERE session_id = :session_id AND behind = 0 AND joined <> 1
+
+-- name: guest_falls_behind
+-- A guest is told of these lines; those before were not for it.
+UPDATE conversation_chat SET behind = 1, seq = :seq, position = 0
+WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id AND behind = 0 AND joined = 1
 
 -- name: due_chats
 -- Chats with something to be told whose last message has left the queue, however it ended; on idx_conversation_chat_behind.
@@ -135,11 +190,11 @@ LEFT JOIN message_queue q ON q.message_id = c.message_id
 WHERE c.behind = 1 AND q.message_id IS NULL ORDER BY c.session_id, c.origin, c.channel_id LIMIT :limit
 
 -- name: lock_chat
--- A chat belongs to the session that has it among its channels, else, once it has joined, to the default one. One that went
--- to another session is told no more, but for the last words of a session that was closed before.
-SELECT c.seq, c.position, c.message_id, c.turn, c.first_of_turn,
+-- A chat belongs to the session that has it among its channels, else to the one that it has joined. One that went to
+-- another's channels is told no more, but for the last words of a session that was closed before.
+SELECT c.seq, c.position, c.message_id, c.turn, c.first_of_turn, c.joined, c.way, c.way_seq,
     CASE WHEN COALESCE((SELECT s.session_id FROM session_channels s WHERE s.origin = c.origin AND s.channel_id = c.channel_id),
-        CASE WHEN c.joined = 1 THEN :default_session END, '') = c.session_id THEN 1
+        CASE WHEN c.joined > 0 THEN c.session_id END, '') = c.session_id THEN 1
     WHEN EXISTS (SELECT 1 FROM sessions s WHERE s.session_id = c.session_id AND s.lifecycle_status = 'closed') THEN 1
     ELSE 0 END
 FROM conversation_chat c
@@ -149,12 +204,13 @@ WHERE c.session_id = :session_id AND c.origin = :origin AND c.channel_id = :chan
 SELECT message_id FROM message_queue WHERE message_id = :message_id
 
 -- name: lines
-SELECT session_id, seq, kind, content, origin, channel_id, said_at, turn FROM conversation_line
+SELECT session_id, seq, kind, content, origin, channel_id, said_at, turn, way FROM conversation_line
 WHERE session_id = :session_id AND seq >= :seq ORDER BY session_id, seq LIMIT :limit
 
 -- name: tell
 UPDATE conversation_chat
-SET seq = :seq, position = :position, message_id = :message_id, behind = :behind, turn = :turn, first_of_turn = :first_of_turn
+SET seq = :seq, position = :position, message_id = :message_id, behind = :behind, turn = :turn, first_of_turn = :first_of_turn,
+    way = :way, way_seq = :way_seq
 WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
 
 -- name: platform_id
@@ -164,14 +220,30 @@ SELECT provider_msg_id FROM message_history WHERE message_id = :message_id AND p
 -- name: next_seq
 SELECT next_seq FROM conversation WHERE session_id = :session_id
 
--- name: last_route
--- What a chat's messages say about the way to it, among the last of its session up to that one: the newest that the agent
--- was given, else the newest of all; on idx_inbound_queue_order.
+-- name: kept_way
+SELECT way, way_seq FROM conversation_chat
+WHERE session_id = :session_id AND origin = :origin AND channel_id = :channel_id
+
+-- name: last_way
+-- What the newest message of a chat that its agent was given, up to that one, says about the way to the chat. What was said
+-- before `after` is known from earlier; on idx_inbound_queue_order.
 SELECT payload_json FROM inbound_queue
-WHERE session_id = :session_id AND seq >= (SELECT next_seq - 200 FROM inbound_strand WHERE session_id = :session_id)
-    AND seq <= :until
-    AND origin = :origin AND source_channel_id = :channel_id
-ORDER BY CASE WHEN status IN ('processing', 'delivered') THEN 0 ELSE 1 END, session_id DESC, seq DESC LIMIT 1
+WHERE session_id = :session_id AND seq > :after AND seq <= :until AND origin = :origin AND source_channel_id = :channel_id
+    AND (status IN ('processing', 'delivered') OR attempt_count > 0)
+ORDER BY session_id DESC, seq DESC LIMIT 1
+
+-- name: any_way
+-- The same of the newest message of all, where the agent was given none.
+SELECT payload_json FROM inbound_queue
+WHERE session_id = :session_id AND seq > :after AND origin = :origin AND source_channel_id = :channel_id
+ORDER BY session_id DESC, seq DESC LIMIT 1
+
+-- name: later_ways
+-- The same of each message after that one.
+SELECT seq, payload_json FROM inbound_queue
+WHERE session_id = :session_id AND seq > :after AND seq <= :until AND origin = :origin AND source_channel_id = :channel_id
+    AND (status IN ('processing', 'delivered') OR attempt_count > 0)
+ORDER BY session_id, seq LIMIT :limit
 
 -- name: prune
 -- What every chat was told long ago, on idx_conversation_line_age.
@@ -182,22 +254,30 @@ DELETE FROM conversation_line WHERE (session_id, seq) IN (
 RETURNING seq
 
 -- name: chats_and_words
--- The chats of a session that is open, whether each is being told something, for words go before what an agent is doing,
--- and whether the agent is at work by what its hooks told, to whichever process.
-SELECT c.origin, c.channel_id, CASE WHEN c.behind = 1 OR q.message_id IS NOT NULL THEN 1 ELSE 0 END, a.turn
+-- The chats of a session that is open, but for guests; whether each is being told something, for words go before what an
+-- agent is doing, whether the agent is at work by what its hooks told, to whichever process, and the last prompt of which one was shown.
+SELECT c.origin, c.channel_id, CASE WHEN c.behind = 1 OR q.message_id IS NOT NULL THEN 1 ELSE 0 END, a.turn, t.prompt_id
 FROM conversation_chat c JOIN sessions s ON s.session_id = c.session_id
+JOIN conversation t ON t.session_id = c.session_id
 LEFT JOIN agent_state a ON a.session_id = c.session_id
 LEFT JOIN message_queue q ON q.message_id = c.message_id
-WHERE c.session_id = :session_id AND s.lifecycle_status <> 'closed'
+WHERE c.session_id = :session_id AND s.lifecycle_status <> 'closed' AND c.joined <> 1
+    AND COALESCE((SELECT o.session_id FROM session_channels o WHERE o.origin = c.origin AND o.channel_id = c.channel_id),
+        CASE WHEN c.joined > 0 THEN c.session_id END, '') = c.session_id
+
+-- name: show_prompt
+-- Of a session's prompts the last one is shown, whichever process was told of it.
+UPDATE conversation SET prompt_id = :prompt_id WHERE session_id = :session_id AND prompt_id < :prompt_id
 
 -- name: previews
 -- What is shown of turns, by whichever process.
-SELECT origin, channel_id, draft, session_id, holder, lease_until, shown_at FROM conversation_preview
+SELECT origin, channel_id, draft, session_id, place, holder, lease_until, shown_at FROM conversation_preview
 ORDER BY shown_at LIMIT :limit
 
 -- name: note_preview
-INSERT INTO conversation_preview (origin, channel_id, draft, session_id, holder, lease_until, shown_at)
-VALUES (:origin, :channel_id, :draft, :session_id, :holder, :lease_until, :now)
+-- `place` is where it stands, where that is not the chat itself but a thread of it.
+INSERT INTO conversation_preview (origin, channel_id, draft, session_id, place, holder, lease_until, shown_at)
+VALUES (:origin, :channel_id, :draft, :session_id, :place, :holder, :lease_until, :now)
 ON CONFLICT (origin, channel_id, draft) DO UPDATE SET holder = :holder, lease_until = :lease_until
 
 -- name: renew_previews

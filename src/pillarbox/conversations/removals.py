@@ -80,9 +80,9 @@ class Removals:
     async def _is_over(self, standing: Standing) -> bool:
         """Whether a preview is gone, or stands there as something that may stay."""
         desk = self._desks[standing.origin]
-        became = await self._try(standing, remove(desk, standing.channel_id, standing.draft))
+        became = await self._try(standing, remove(desk, standing.where, standing.draft))
         if became == "refused":
-            became = await self._try(standing, show(desk, standing.channel_id, OVER, standing.draft))
+            became = await self._try(standing, show(desk, standing.where, OVER, standing.draft))
         if became == "refused":
             _log.warning(
                 "a preview can be neither removed nor changed and stays",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pillarbox.conversations.lines import queries
-from pillarbox.conversations.model import Chat, line_from
+from pillarbox.conversations.model import GUEST, Chat, Line, line_from
 from pillarbox.conversations.pieces import LIMITS, compose, of_one_turn
+from pillarbox.conversations.ways import of_one_way
 from pillarbox.errors import InvalidInput, OptedOut
 from pillarbox.outbound.contacts import is_whatsapp_user
 from pillarbox.outbound.model import NewMessage, Tenant, TenantSettings
@@ -21,7 +24,6 @@ from pillarbox.telemetry import logger
 _log = logger(__name__)
 
 _MOST_LINES = 50
-_LAST = 2**62
 # With five seconds before the second, and twice as long each time, a platform may be away for three hours.
 _ATTEMPTS = 12
 
@@ -59,15 +61,14 @@ def tell(
     now: datetime,
     number: str | None = None,
     threaded: bool = False,
-    default_session: str | None = None,
 ) -> Step[str | None]:
     """Queue the next message to a chat; answers its id, or None when there is nothing to tell, or not yet.
 
     `number` is the one that WhatsApp's replies come from, whichever was written to; `threaded` makes what is said in one turn
-    answer the first message of that turn; `default_session` has the chats that have written to it and are no other session's.
+    answer the first message of that turn.
     """
     name = {"session_id": session_id, "origin": origin, "channel_id": channel_id}
-    found = yield queries.lock_chat(**name, default_session=default_session)
+    found = yield queries.lock_chat(**name)
     if not found:
         return None
     *place, is_ours = found[0]
@@ -77,15 +78,17 @@ def tell(
     chat = Chat(session_id, origin, channel_id, *place)
     if chat.message_id is not None and (yield queries.on_its_way(message_id=chat.message_id)):
         return None
-    lines = [line_from(row) for row in (yield queries.lines(session_id=session_id, seq=chat.seq, limit=_MOST_LINES))]
+    rows = yield queries.lines(session_id=session_id, seq=chat.seq, limit=_MOST_LINES)
+    lines = [line_from(row) for row in rows]
+    chat = yield from _with_own_turns(chat, lines)
     lines, turn = of_one_turn(lines, chat) if threaded else (lines, None)
-    text, seq, position = compose(lines, chat, limit=LIMITS[origin])
+    there = yield from of_one_way(chat, lines, {row[1]: row[8] for row in rows if row[8] is not None})
+    text, seq, position = compose(there.lines, chat, limit=LIMITS[origin])
     answered = yield from _answered(chat, turn)
     own = {"phone_number_id": number} if number and origin == "whatsapp" else {}
     message_id = None
     if text:
-        route = yield from last_route(session_id, origin, channel_id, until=turn)
-        new = new_message(chat, text, {**_answering(origin, answered), **route, **own})
+        new = new_message(chat, text, {**_answering(origin, answered), **there.data, **own})
         message_id = yield from _queue(outbound, chat, new, now)
     begins = message_id is not None and turn is not None and answered is None
     ((next_seq,),) = yield queries.next_seq(session_id=session_id)
@@ -97,21 +100,19 @@ def tell(
         behind=int(seq < next_seq),
         turn=turn if begins else chat.turn,
         first_of_turn=message_id if begins else chat.first_of_turn,
+        way=None if there.kept.data is None else json.dumps(there.kept.data),
+        way_seq=there.kept.seq,
     )
     return message_id
 
 
-def last_route(session_id: str, origin: str, channel_id: str, *, until: int | None = None) -> Step[dict[str, Any]]:
-    """What a chat's last message says about the way to it: the topic, the thread, the number that was written to.
-
-    Where `until` is given it is the last one up to that message of the session.
-    """
-    name = {"session_id": session_id, "origin": origin, "channel_id": channel_id}
-    found = yield queries.last_route(**name, until=until or _LAST)
-    came: Any = json.loads(found[0][0]) if found and found[0][0] else None
-    ways = {"telegram": "thread_id", "discord": "thread_id", "slack": "thread_ts", "whatsapp": "phone_number_id"}
-    wanted = ways.get(origin)
-    return {wanted: came[wanted]} if wanted and isinstance(came, dict) and came.get(wanted) is not None else {}
+def _with_own_turns(chat: Chat, lines: Sequence[Line]) -> Step[Chat]:
+    """A guest is told the answers to its own messages."""
+    turns = sorted({line.turn for line in lines if line.kind == "agent"})
+    if chat.joined != GUEST or not turns:
+        return chat
+    name = {"session_id": chat.session_id, "origin": chat.origin, "channel_id": chat.channel_id}
+    return replace(chat, own_turns=frozenset(row[0] for row in (yield queries.own_turns(**name, turns=turns))))
 
 
 def new_message(chat: Chat, text: str, data: dict[str, Any]) -> NewMessage:

@@ -56,7 +56,8 @@ def groups_of(attention: Attention) -> list[Group]:
             known = attention.counts[kind]
             number = count(known.matching) if known.exact else f"of at least {count(known.matching)}"
             needs = [_need(item) for item in found[:_SHOWN_OF_A_KIND]]
-            groups.append(Group(title, tone, href, number, known.matching > len(needs), found[0].action, needs))
+            advice = " ".join(dict.fromkeys(need.item.action for need in needs))
+            groups.append(Group(title, tone, href, number, known.matching > len(needs), advice, needs))
     return groups
 
 
@@ -69,7 +70,8 @@ def _need(item: AttentionItem) -> Need:
         case "stuck-events" | "dead-event":
             return Need(f"event {item.id} of {item.session_id}", f"/hooks/{segment(item.id)}", item)
         case "failed-message":
-            return Need(f"{item.tenant_id}: {item.id}", f"/messages/{segment(item.id)}", item)
+            named = item.summary or f"{item.channel} {item.id}"
+            return Need(f"{item.tenant_id}: {named}", f"/messages/{segment(item.id)}", item)
         case _:
             sent = words("tenant", item.tenant_id or "") & words("status", "failed", "retrying")
             return Need(f"{item.tenant_id} by {item.id}", f"/messages?filter={segment(sent)}", item)

@@ -112,7 +112,7 @@ async def _pipes(box: Pillarbox) -> list[Pipe]:
             "/messages?filter=pipe:inbound",
             inbound.pending + inbound.failed,
             inbound.oldest_age_seconds,
-            (("processing", inbound.processing, ""), ("failed, to be retried", inbound.failed, "warn")),
+            (("processing", inbound.processing, ""), ("retrying", inbound.failed, "warn")),
         ),
         Pipe(
             "Hooks",
@@ -121,7 +121,7 @@ async def _pipes(box: Pillarbox) -> list[Pipe]:
             hooks.oldest_age_seconds,
             (
                 ("processing", hooks.processing, ""),
-                ("failed, to be retried", hooks.failed, "warn"),
+                ("retrying", hooks.failed, "warn"),
                 ("dead", hooks.dead, "bad"),
                 ("spooled", hooks.spooled, "warn"),
             ),

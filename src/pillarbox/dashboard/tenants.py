@@ -16,7 +16,7 @@ from pillarbox.dashboard.forms import LARGEST_FORM, Form, acting, done
 from pillarbox.dashboard.logins import Login
 from pillarbox.dashboard.pages import render, sentence_of, signed_in
 from pillarbox.dashboard.words import count, distance, pretty, segment
-from pillarbox.errors import ChangedMeanwhile, InvalidInput, NotFound
+from pillarbox.errors import ChangedMeanwhile, InvalidInput
 from pillarbox.outbound.model import CHANNELS, NewTenant, Tenant
 from pillarbox.outbound.tenants import fingerprint
 
@@ -61,9 +61,12 @@ async def show(call: Call, login: Login) -> Answer:
 
 
 async def _page(
-    call: Call, login: Login, *, cursor: str = "", typed: str | None = None, fault: str = "", stored: bool = False
+    call: Call, login: Login, *, cursor: str = "", form: Form | None = None, fault: str = "", is_news: bool = False
 ) -> Answer:
-    """The page of a tenant; after a refused change with what was typed and why, and `stored` beside it if that is news."""
+    """The page of a tenant; after a refused change with what was typed and why.
+
+    If what is stored is news, it stands beside what was typed, and what is saved next is a change of it.
+    """
     box, tenant_id = call.box, call.path["tenant"]
     tenant = await box.tenants.get(tenant_id)
     opt_outs = await box.outbound.opt_outs(tenant_id, limit=_AT_ONCE + 1, after=text_after(cursor, "opt-out"))
@@ -76,10 +79,10 @@ async def _page(
         status=422 if fault else 200,
         active="tenants",
         tenant=tenant,
-        document=document if typed is None else typed,
-        seen=fingerprint(tenant),
+        document=document if form is None else form.get("document", ""),
+        seen=fingerprint(tenant) if form is None or is_news else form.get("seen", ""),
         fault=fault,
-        stored=document if stored else "",
+        stored=document if is_news else "",
         channels=CHANNELS,
         defaults=box.settings.outbound.providers,
         opt_outs=listed.items,
@@ -99,26 +102,22 @@ def _document(tenant: Tenant) -> dict[str, Any]:
 @acting(back=index_address)
 async def create(call: Call, login: Login, form: Form) -> Answer:
     """A tenant that is there already is left as it is."""
-    tenant_id = form.get("tenant", "").strip()
-    try:
-        await call.box.tenants.get(tenant_id)
-    except NotFound:
-        made, _ = await call.box.tenants.put(tenant_id, NewTenant(name=form.get("name", "").strip() or None))
-        return done(login, "The tenant is there.", f"/tenants/{segment(made.tenant_id)}")
-    raise InvalidInput("tenant", "is taken; choose another name.")
+    tenant_id, name = form.get("tenant", "").strip(), form.get("name", "").strip() or None
+    made, _ = await call.box.tenants.put(tenant_id, NewTenant(name=name), must_be_new=True)
+    return done(login, "The tenant is there.", f"/tenants/{segment(made.tenant_id)}")
 
 
 @acting(back=address_of, most=_LARGEST_TENANT)
 async def change(call: Call, login: Login, form: Form) -> Answer:
     """What is refused stays in the form; what another operator changed meanwhile is not overwritten unseen."""
-    typed = form.get("document", "")
     await call.box.tenants.get(call.path["tenant"])
     try:
-        await call.box.tenants.put(call.path["tenant"], _read(typed), seen=form.get("seen", ""))
+        new = _read(form.get("document", ""))
+        await call.box.tenants.put(call.path["tenant"], new, seen=form.get("seen", ""))
     except ChangedMeanwhile:
-        return await _page(call, login, typed=typed, fault=await _who_changed(call), stored=True)
+        return await _page(call, login, form=form, fault=await _who_changed(call), is_news=True)
     except (InvalidInput, Problem) as refusal:
-        return await _page(call, login, typed=typed, fault=sentence_of(refusal))
+        return await _page(call, login, form=form, fault=sentence_of(refusal))
     return done(login, "The tenant was changed.", address_of(call))
 
 

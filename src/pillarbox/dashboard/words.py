@@ -10,7 +10,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from pillarbox.filters.model import words
-from pillarbox.text import in_sight, printable
+from pillarbox.text import in_sight, on_one_line, printable
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
 _TONES = {
@@ -43,8 +43,8 @@ _TONES = {
 
 
 def foreign(text: object, most: int = 160) -> Markup:
-    """Text that others wrote: escaped, cut, and kept from turning the text around it."""
-    return Markup("<bdi>{}</bdi>").format(printable(text, most))
+    """Text that others wrote: on one line, escaped, cut, and kept from turning the text around it."""
+    return Markup("<bdi>{}</bdi>").format(printable(on_one_line(str(text)), most))
 
 
 def tone(state: str) -> str:

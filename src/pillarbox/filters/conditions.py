@@ -68,7 +68,7 @@ class Conditions:
 def conditions_of(wanted: Filter, pipe: Pipe, *, now: datetime, contact_hash: ContactHash) -> Conditions | None:
     """The conditions on a pipe's rows, or None where none of them can match."""
     found = Conditions()
-    for term in wanted.terms:
+    for term in in_words_of(pipe, wanted).terms:
         if term.name == "pipe":
             if (pipe in {value.content for value in term.values}) is term.negated:
                 return None
@@ -80,6 +80,19 @@ def conditions_of(wanted: Filter, pipe: Pipe, *, now: datetime, contact_hash: Co
         else:
             found.texts.append(text)
     return found
+
+
+def in_words_of(pipe: Pipe, wanted: Filter) -> Filter:
+    """The same filter in one pipe's words: what will be tried again is `failed` everywhere but on its way out."""
+    if pipe == "outbound":
+        return wanted
+    return Filter(tuple(_without_retrying(term) if term.name == "status" else term for term in wanted.terms))
+
+
+def _without_retrying(term: Term) -> Term:
+    failed = Value("failed", "failed")
+    values = (failed if value.content == "retrying" else value for value in term.values)
+    return Term(term.name, tuple(dict.fromkeys(values)), term.negated)
 
 
 def _text(
@@ -127,7 +140,7 @@ def _values(term: Term, pipe: Pipe, wanted: Filter, contact_hash: ContactHash) -
 
 def needs_tenant() -> InvalidInput:
     """A recipient is known to each tenant apart."""
-    return InvalidInput("filter", "to: needs one tenant beside it, as in tenant:acme to:ann@example.com.")
+    return InvalidInput("filter", "to needs one tenant beside it, as in tenant:acme to:ann@example.com.")
 
 
 def _either(term: Term, texts: Sequence[str]) -> str:

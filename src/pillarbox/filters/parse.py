@@ -56,7 +56,7 @@ def _term(text: str, at: int, field: str) -> tuple[Term, int]:
         )
     word = WORDS.get(named[2].lower())
     if word is None:
-        raise InvalidInput(field, f"{printable(named[2], 40)}: is no word that can be filtered by. {_known()}")
+        raise InvalidInput(field, f"{printable(named[2], 40)} is no word that can be filtered by. {_known()}")
     values, end = _values(text, named.end(), word, field)
     return Term(word.name, values, negated=bool(named[1])), end
 
@@ -102,7 +102,7 @@ def _value(written: str, word: Word, field: str) -> Value:
 
 
 def _wrong(field: str, word: Word, detail: str) -> InvalidInput:
-    return InvalidInput(field, f"{word.name}: {detail}.")
+    return InvalidInput(field, f"{word.name} {detail}.")
 
 
 def _known() -> str:

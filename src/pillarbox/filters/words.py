@@ -51,7 +51,8 @@ WORDS: Mapping[str, Word] = MappingProxyType(
         for word in (
             Word(
                 "status",
-                "where it is on its way; `failed` has ended if it went out, and waits for its retry elsewhere",
+                "where it is on its way; `retrying` will be tried again, whichever way it goes; `failed` has ended "
+                "if it went out, and is the same as `retrying` elsewhere",
                 "choice",
                 PIPES,
                 _EVERY_STATUS,

@@ -81,7 +81,7 @@ class Adapters:
         self.sources: list[Source] = []
         self.after_storing: Callable[[Received], None] = lambda message: None
         self.with_files: Callable[[int, Received], None] = lambda message_id, message: None
-        self.commands: Callable[[Received, str], Awaitable[bool]] | None = None
+        self.commands: Callable[[Received, str, Position | None], Awaitable[bool]] | None = None
         self.join: Callable[[Received, str], Awaitable[None]] = _stays_outside
 
     async def run(self) -> None:
@@ -117,7 +117,7 @@ class Adapters:
             session_id = await self._session_of(clean)
             while session_id is not None:
                 try:
-                    if self.commands is not None and await self.commands(clean, session_id):
+                    if self.commands is not None and await self.commands(clean, session_id, position):
                         return "ignored"
                     enqueued = await self._inbound.put(_new(clean, session_id), position=position)
                     if enqueued.duplicate:

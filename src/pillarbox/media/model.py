@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
@@ -17,6 +17,10 @@ class Gone(Exception):
 
 class NotNow(Exception):
     """It cannot be had at the moment; the text says why and may be shown to anyone."""
+
+
+class Full(NotNow):
+    """There is no room for it at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +37,34 @@ class Reference:
     mime: str | None = None
     size: int | None = None
 
+    @property
+    def chat(self) -> str:
+        """The chat that it was sent in, by a name that tells nobody which."""
+        return sha256(f"{self.origin}\0{self.channel_id}".encode("utf-8", "replace")).hexdigest()[:16]
+
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that lies on this machine, or why it does not."""
+    """A file that lies on this machine, or why it does not; with neither it is still to be fetched."""
 
     path: str | None = None
     sha256: str | None = None
     size: int | None = None
     trouble: str | None = None
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is still to be fetched."""
+        return self.path is None and self.trouble is None
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known here of the files of one message; `about` tells it from another database's message of that number."""
+    """What is known here of the files of one message, and of which chat it is.
+
+    `about` tells it from another database's message of that number.
+    """
 
     about: str = ""
+    chat: str = ""
     files: tuple[Kept, ...] = ()
     transcript: str | None = None
     unheard: str | None = None
@@ -73,8 +91,9 @@ class Platform:
 
 
 def digest_of(wanted: Sequence[Reference]) -> str:
-    """The same for the same files, and for no others."""
-    return sha256(repr([astuple(reference) for reference in wanted]).encode("utf-8", "replace")).hexdigest()[:32]
+    """The same for the same files, and for no others; a size may be learned only when the file is here."""
+    named = [astuple(replace(reference, size=None)) for reference in wanted]
+    return sha256(repr(named).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def references_in(payload: Any, *, origin: str, channel_id: str | None, message_id: str | None) -> list[Reference]:

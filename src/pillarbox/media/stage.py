@@ -17,7 +17,7 @@ from pillarbox.inbound.enrichment import ended_before, enrich
 from pillarbox.inbound.model import InboundMessage
 from pillarbox.media.fetch import Fetcher
 from pillarbox.media.leftovers import Leftovers
-from pillarbox.media.model import Entry, Gone, Kept, MediaPolicy, NotNow, Reference, digest_of, references_in
+from pillarbox.media.model import Entry, Full, Gone, Kept, MediaPolicy, NotNow, Reference, digest_of, references_in
 from pillarbox.media.store import MediaStore
 from pillarbox.media.transcribe import Transcriber
 from pillarbox.outbound.client import Client
@@ -33,6 +33,7 @@ _PRUNED_AT_ONCE = 500
 _MOST_FETCHED = 8
 _MOST_HEARD = 4
 _MOST_FILES = 20
+_NO_ROOM = "the media folder is full"
 _NO_WORDS = "no words were heard in it"
 
 
@@ -90,6 +91,11 @@ class Media:
         speaks = message.message_type == "voice" and "transcript" not in payload
         try:
             entry = await asyncio.shield(self._work(message.id, wanted, speaks=speaks))
+        except Full as fault:
+            if message.attempt_count < self._policy.attempts:
+                return Retry(str(fault))
+            # What is said behind it does not wait for room, for which the operator has to see.
+            entry = await self._without_files(message.id, wanted)
         except NotNow as fault:
             return Retry(str(fault))
         if speaks and entry.unheard and message.attempt_count < self._policy.attempts:
@@ -126,8 +132,8 @@ class Media:
         before = time.time() - _LEFT_FOR_SECONDS
         if marks := await asyncio.to_thread(self._leftovers.look, parts[0], before):
             ids = sorted({mark.message_id for mark in marks})
-            now = self._database.clock.now()
-            over = set(await self._database.read(partial(ended_before, ids, now)))
+            ended = self._database.clock.now() - self._policy.retention
+            over = set(await self._database.read(partial(ended_before, ids, ended)))
             await asyncio.to_thread(self._leftovers.remove, [mark for mark in marks if mark.message_id in over])
         return True
 
@@ -145,24 +151,38 @@ class Media:
             _log.info("a file has to be fetched again before its message goes", id=message_id, cause=brief(error))
 
     async def _gather(self, message_id: int, wanted: Sequence[Reference], speaks: bool) -> Entry:
-        about = digest_of(wanted)
-        entry = await asyncio.to_thread(self._store.entry, message_id)
-        if entry is None or entry.about != about:
-            entry = Entry(about=about)
-        if len(entry.files) != len(wanted):
-            async with self._fetching:
-                files = tuple([await self._kept(message_id, reference) for reference in wanted])
-            entry = msgspec.structs.replace(entry, files=files)
-            await asyncio.to_thread(self._store.write, message_id, entry)
+        entry = await self._known(message_id, wanted)
+        for place, reference in enumerate(wanted):
+            if entry.files[place].is_wanted:
+                async with self._fetching:
+                    kept = await self._kept(message_id, reference)
+                files = (*entry.files[:place], kept, *entry.files[place + 1 :])
+                entry = msgspec.structs.replace(entry, files=files)
+                await asyncio.to_thread(self._store.write, message_id, entry)
         if speaks and self._transcriber is not None and entry.transcript is None and entry.files:
             async with self._listening:
                 entry = await self._heard(entry, wanted[0])
             await asyncio.to_thread(self._store.write, message_id, entry)
         return entry
 
+    async def _known(self, message_id: int, wanted: Sequence[Reference]) -> Entry:
+        """What is known here of these files; those of another database's message are not."""
+        about = digest_of(wanted)
+        entry = await asyncio.to_thread(self._store.entry, message_id)
+        if entry is None or entry.about != about or len(entry.files) != len(wanted):
+            chat = wanted[0].chat if wanted else ""
+            return Entry(about=about, chat=chat, files=(Kept(),) * len(wanted))
+        return entry
+
+    async def _without_files(self, message_id: int, wanted: Sequence[Reference]) -> Entry:
+        """What is here, and why the rest is not; it is not written down, as another attempt may find room."""
+        entry = await self._known(message_id, wanted[:_MOST_FILES])
+        files = [Kept(trouble=_NO_ROOM) if kept.is_wanted else kept for kept in entry.files]
+        return msgspec.structs.replace(entry, files=tuple(files))
+
     async def _kept(self, message_id: int, reference: Reference) -> Kept:
         if (reference.size or 0) <= self._policy.max_bytes:
-            await asyncio.to_thread(self._store.room.require, reference.size or 0)
+            await asyncio.to_thread(self._store.room.require, reference.size or 0, reference.chat)
         try:
             content = await self._fetcher.fetch(reference)
         except Gone as fault:

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from pillarbox.media.model import Entry, Kept, NotNow, Reference
-from pillarbox.media.room import Room
+from pillarbox.media.room import ENTRIES, Room
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 80
@@ -32,17 +32,17 @@ class MediaStore:
 
     def __init__(self, folder: str, *, max_total_bytes: int) -> None:
         self.root = Path(folder)
-        self.entries = self.root / "by-message"
+        self.entries = self.root / ENTRIES
         self.room = Room(self.root, max_total_bytes)
 
     def entry(self, message_id: int) -> Entry | None:
-        """What is known of a message's files, if they are still there."""
+        """What is known of a message's files; one that is not there any more is to be fetched again."""
         try:
             entry = msgspec.json.decode(self._entry_file(message_id).read_bytes(), type=Entry)
         except (OSError, msgspec.MsgspecError):
             return None
-        gone = any(kept.path is not None and not os.path.isfile(kept.path) for kept in entry.files)
-        return None if gone else entry
+        there = [kept if kept.path is None or os.path.isfile(kept.path) else Kept() for kept in entry.files]
+        return msgspec.structs.replace(entry, files=tuple(there))
 
     def write(self, message_id: int, entry: Entry) -> None:
         """Remember what is known of a message's files."""
@@ -62,7 +62,7 @@ class MediaStore:
                 (folder / ".for").mkdir(parents=True, exist_ok=True, mode=0o700)
                 (folder / ".for" / str(message_id)).touch()
                 if not file.exists():
-                    self.room.take(len(content))
+                    self.room.take(len(content), about.chat)
                     _write(file, content)
                 # Whoever tidied up meanwhile may have moved the folder away.
                 if file.exists():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 
+from pillarbox.operators.failing import Failing, still_failing
 from pillarbox.operators.model import Count
 from pillarbox.operators.nodes import Node, Nodes, missed
 from pillarbox.storage import Database, Row, Step, instant, load_queries
@@ -25,7 +25,10 @@ _THIS_HOUR = timedelta(hours=1)
 
 
 class AttentionItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that needs an operator; `count` is how many messages it holds up or concerns, at least so many if not `exact`."""
+    """One thing that needs an operator; `count` is how many messages it holds up or concerns, at least so many if not `exact`.
+
+    `channel` and `summary`, its subject, are of a message that failed.
+    """
 
     kind: Kind
     id: str
@@ -37,6 +40,8 @@ class AttentionItem(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None
     session_id: str | None = None
     exact: bool = True
+    channel: str | None = None
+    summary: str | None = None
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +84,14 @@ class AttentionDesk:
         failing = yield _queries.failing(since=this_hour, most=_LOOKED_AT)
         retrying = yield _queries.retrying(since=this_hour, most=_LOOKED_AT)
         all_seen = _is_all(failing) and _is_all(retrying)
+        providers, all_asked = yield from still_failing(failing, retrying)
         return {
             "stuck-session": (self._stuck("stuck-session", inbound, now), _is_all(inbound)),
             "stuck-events": (self._stuck("stuck-events", hooks, now), _is_all(hooks)),
-            "failing-provider": (self._failing([*failing, *retrying], now, exact=all_seen), all_seen),
+            "failing-provider": (
+                [self._failing(each, now, exact=all_seen) for each in providers],
+                all_seen and all_asked,
+            ),
             "failed-message": ([self._failed(row, now) for row in failed], _is_all(failed)),
             "dead-event": (self._dead(dead, now), _is_all(dead)),
         }
@@ -120,7 +129,7 @@ class AttentionDesk:
         ]
 
     def _failed(self, row: Row, now: datetime) -> AttentionItem:
-        message_id, tenant_id, failed_at, error = row
+        message_id, tenant_id, failed_at, error, channel, subject = row
         return self._item(
             "failed-message",
             message_id,
@@ -129,27 +138,25 @@ class AttentionDesk:
             tenant_id=tenant_id,
             reason=error or "It failed for good.",
             action="Mend what the error names and retry it.",
+            channel=channel,
+            summary=subject,
         )
 
-    def _failing(self, failures: Iterable[Row], now: datetime, *, exact: bool) -> list[AttentionItem]:
-        """Whoever failed messages within the hour, by tenant and provider."""
-        groups: dict[tuple[str, str], list[tuple[datetime, str]]] = defaultdict(list)
-        for tenant_id, channel, provider, at, error in failures:
-            groups[tenant_id, provider or channel].append((instant(at), error or ""))
-        return [
-            self._item(
-                "failing-provider",
-                provider,
-                min(found)[0],
-                now,
-                tenant_id=tenant_id,
-                count=len(found),
-                exact=exact,
-                reason=max(found)[1] or "Its sends fail.",
-                action="Look at the provider's status and the tenant's credentials; what waits is tried again by itself.",
-            )
-            for (tenant_id, provider), found in groups.items()
-        ]
+    def _failing(self, provider: Failing, now: datetime, *, exact: bool) -> AttentionItem:
+        advice = "Look at the provider's status and the tenant's credentials"
+        return self._item(
+            "failing-provider",
+            provider.name,
+            provider.since,
+            now,
+            tenant_id=provider.tenant_id,
+            count=provider.ended + provider.waiting,
+            exact=exact,
+            reason=provider.reason or "Its sends fail.",
+            action=f"{advice}; what waits is tried again by itself."
+            if provider.waiting
+            else f"{advice}, then retry what failed.",
+        )
 
     def _gone(self, node: Node, now: datetime) -> AttentionItem:
         since = self._clock.stored(node.last_seen)
@@ -176,6 +183,8 @@ class AttentionDesk:
         tenant_id: str | None = None,
         session_id: str | None = None,
         exact: bool = True,
+        channel: str | None = None,
+        summary: str | None = None,
     ) -> AttentionItem:
         at = instant(since)
         return AttentionItem(
@@ -189,6 +198,8 @@ class AttentionDesk:
             tenant_id=tenant_id,
             session_id=session_id,
             exact=exact,
+            channel=channel,
+            summary=summary,
         )
 
 

@@ -1,14 +1,15 @@
 -- name: stuck_inbound
--- Sessions whose head fails, the longest first, on idx_inbound_strand_failing_since.
+-- Sessions whose head fails, the longest first, on idx_inbound_strand_failing_since. Nodes of an older version, which may work
+-- beside this one for a while, know `failing` alone; the sum keeps it off their index.
 SELECT m.id, s.session_id, s.failing_since, m.last_error, m.attempt_count, s.open_count
 FROM (SELECT f.session_id, f.head_seq, f.open_count, f.failing_since FROM inbound_strand f
-    WHERE f.failing_since <= :before ORDER BY f.failing_since LIMIT :most) s
+    WHERE f.failing_since <= :before AND f.failing + 0 = 1 ORDER BY f.failing_since LIMIT :most) s
 CROSS JOIN inbound_queue m WHERE m.session_id = s.session_id AND m.seq = s.head_seq
 
 -- name: stuck_hooks
 SELECT m.id, s.session_id, s.failing_since, m.last_error, m.attempt_count, s.open_count
 FROM (SELECT f.session_id, f.head_seq, f.open_count, f.failing_since FROM hook_strand f
-    WHERE f.failing_since <= :before ORDER BY f.failing_since LIMIT :most) s
+    WHERE f.failing_since <= :before AND f.failing + 0 = 1 ORDER BY f.failing_since LIMIT :most) s
 CROSS JOIN hook_outbox m WHERE m.session_id = s.session_id AND m.seq = s.head_seq
 
 -- name: dead
@@ -17,13 +18,20 @@ SELECT id, session_id, created_at, last_error FROM hook_outbox WHERE status = 'd
 
 -- name: failed
 -- What failed for good since then, the first first, on idx_message_history_failed.
-SELECT message_id, tenant_id, failed_at, error_message FROM message_history
+SELECT message_id, tenant_id, failed_at, error_message, channel, subject FROM message_history
 WHERE trouble = 'failed' AND failed_at >= :since ORDER BY failed_at LIMIT :most
 
 -- name: failing
 -- What failed for good of late, the last first, on the same index.
 SELECT tenant_id, channel, provider, failed_at, error_message FROM message_history
 WHERE trouble = 'failed' AND failed_at >= :since ORDER BY failed_at DESC LIMIT :most
+
+-- name: accepted
+-- When each of a tenant's providers last took something, among its newest messages, on idx_message_history_tenant.
+SELECT COALESCE(newest.provider, newest.channel), max(newest.sent_at)
+FROM (SELECT m.provider, m.channel, m.sent_at FROM message_history m
+    WHERE m.tenant_id = :tenant_id ORDER BY m.message_id DESC LIMIT :most) newest
+WHERE newest.sent_at IS NOT NULL GROUP BY COALESCE(newest.provider, newest.channel)
 
 -- name: retrying
 -- What waits after an attempt that failed of late, the last first, on idx_message_queue_tried.

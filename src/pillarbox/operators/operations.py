@@ -72,7 +72,7 @@ class Operations:
         self._working: asyncio.Task[None] | None = None
 
     async def preview(self, action: Action, wanted: Filter) -> Count:
-        """How many an action would be done to: of what matches only that counts which it can be done to."""
+        """How many an action would be done to; what matches and cannot be acted on so is not counted."""
         matching, exact = 0, True
         for part in fitting(_checked(action), wanted):
             count = await self._log.count(part)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from pillarbox.filters import PIPES, Conditions, Filter, Pipe, conditions_of
-from pillarbox.filters.conditions import ContactHash
+from pillarbox.filters.conditions import ContactHash, in_words_of
 from pillarbox.filters.model import words
 from pillarbox.filters.words import STATUSES
 
@@ -56,7 +56,7 @@ def routes_of(wanted: Filter, *, now: datetime, contact_hash: ContactHash, heads
     found: list[Route] = []
     for pipe in PIPES:
         choose = _CHOICES[pipe]
-        for part in _parts(wanted, pipe):
+        for part in _parts(in_words_of(pipe, wanted), pipe):
             conditions = conditions_of(part, pipe, now=now, contact_hash=contact_hash)
             if conditions is not None:
                 route = _narrowed(choose(part, conditions, contact_hash), heads)

@@ -14,6 +14,7 @@ from pillarbox.outbound.model import MessageItem
 from pillarbox.storage import Query, Row, Step, instant, instant_or_none
 from pillarbox.storage.ids import AFTER_ALL
 from pillarbox.storage.queries import parse_queries
+from pillarbox.text import on_one_line
 
 Shown = Callable[[datetime], datetime]
 Place = str | int
@@ -119,7 +120,7 @@ def _item_of_session(route: Route, row: Row, shown: Shown) -> LogItem:
         attempt_count=attempts,
         next_attempt_at=None if next_at is None else shown(next_at),
         error=error,
-        summary=summary,
+        summary=None if summary is None else on_one_line(summary),
         session_id=session_id,
         seq=seq,
         origin=origin,

@@ -147,7 +147,7 @@ def _answer_the_rest(orders: Sequence[Order], answers: dict[int, Answer]) -> Ste
 def _replayed(fingerprint: str, row: Row) -> Answer:
     _, _, first, message_id, answer = row
     if fingerprint != first:
-        return IdempotencyMismatch("Idempotency-Key", "was used before for another message; give this one its own.")
+        return IdempotencyMismatch("idempotency_key", "was used before for another message; give this one its own.")
     if answer != PENDING:
         return OptedOut(answer, message_id, replayed=True)
     return Queued(message_id, "pending", replayed=True)

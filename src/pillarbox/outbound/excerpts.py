@@ -1,46 +1,42 @@
-"""What an attempt that did not end well asked and was answered: in short, and without secrets and addresses."""
+"""What an attempt that did not end well asked and was answered: in short, and without secrets, addresses and content."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl, urlsplit
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
+
+from pillarbox.outbound.known import LOOKED_AT, Known, known_of
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
-from pillarbox.telemetry.redact import hide
-from pillarbox.text import in_sight
+from pillarbox.outbound.quoting import Said
+from pillarbox.telemetry.redact import HIDDEN
 
 _LONGEST_REQUEST = 300
 _LONGEST_VALUE = 100
 _LONGEST_BODY = 500
-# So much of an answer is looked at; what is shown of it is shorter.
-_READ = 2048
-_LEAST_SECRET = 8
-_LEAST_VALUE = 4
+_LONGEST_JSON = 4096
+_MOST_PARTS = 200
 _SHOWN = ("content-type", "retry-after", "request-id", "x-request-id", "twilio-request-id", "x-message-id", "cf-ray")
-_NOT_SECRET = frozenset({"content-type", "content-length", "accept", "user-agent", "webhook-id", "webhook-timestamp"})
-_MOST_SAID = 16 * 1024
-_MOST_LINES = 100
-_JSON_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_WORD = re.compile(r"[^\s,;]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What an attempt knows that nobody is to read again."""
-
-    secrets: frozenset[str]
-    addresses: frozenset[str]
-
-    def and_said(self, message: Outgoing) -> Known:
-        """Also what the message says: an answer may quote it."""
-        return Known(self.secrets | frozenset(_said(message)), self.addresses)
-
-    def taken_out_of(self, text: str, most: int) -> str:
-        text = hide(text.replace("\r\n", "\n"), secrets=self.secrets, addresses=self.addresses)
-        shown = in_sight(text).strip()
-        return shown if len(shown) <= most else shown[: most - 1] + "…"
+_COMMON_TYPES = frozenset(
+    ("application/json", "application/problem+json", "application/xml", "text/html", "text/plain", "text/xml")
+)
+_ONE_WORD = re.compile(r"\S{1,200}")
+_DATE = re.compile(r"\d{1,10}|[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} GMT")
+_COMMON_NAMES = frozenset(
+    (
+        *("code", "description", "detail", "details", "error", "errors", "error_code", "error_message", "field"),
+        *("help", "message", "messages", "more_info", "reason", "request_id", "status", "title", "type"),
+    )
+)
+_CODES = frozenset(("code", "error", "error_code", "errno", "reason", "status", "type"))
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,39}|[0-9]{1,6}")
+_MAIL_CODE = re.compile(r"[2-5]\d\d(?:[ -][245]\.\d{1,3}\.\d{1,3})?(?!\S)")
+_QUOTES = "({} bytes that are not kept, as they may quote the message)"
 
 
 def with_exchange(
@@ -50,7 +46,7 @@ def with_exchange(
     if verdict.judgement == "accepted":
         return verdict
     known = known_of(message, account, request)
-    answered = None if response is None else _answered(response, known.and_said(message))
+    answered = None if response is None else _answered(response, known, message)
     return replace(verdict, request=_asked(request, known), response=answered)
 
 
@@ -58,34 +54,14 @@ def with_own_words(verdict: Verdict, message: Outgoing, account: Account) -> Ver
     """The same where the provider did the sending and tells by itself what was said."""
     if verdict.judgement == "accepted" or (verdict.request is None and verdict.response is None):
         return verdict
-    known = known_of(message, account)
+    known, said, answer = known_of(message, account), Said(message), verdict.response
     asked = None if verdict.request is None else known.taken_out_of(verdict.request, _LONGEST_REQUEST)
-    answered = (
-        None
-        if verdict.response is None
-        else _body(verdict.response.encode("utf-8", "replace"), known.and_said(message))
-    )
-    return replace(verdict, request=asked, response=answered)
-
-
-def known_of(message: Outgoing, account: Account, request: Request | None = None) -> Known:
-    """The account's secrets, what the request carried to prove who asks, and everybody whom the message names."""
-    secrets = {*account.secrets.values(), *(value for value in message.headers.values() if len(value) >= _LEAST_VALUE)}
-    if request is not None:
-        secrets |= set(_in_headers(request)) | set(_in_url(request.url))
-    addresses = {message.reply_to, message.sender, message.unsubscribe_url, *message.cc, *message.bcc}
-    if message.channel != "webhook":
-        addresses.add(message.to)
-    return Known(frozenset(filter(None, secrets)), frozenset(filter(None, addresses)))
-
-
-def _said(message: Outgoing) -> Iterable[str]:
-    """The lines of a message, or the texts in a webhook's body; short ones and late ones are left out."""
-    texts = [message.subject, message.text, message.html]
-    lines = [line.strip() for text in texts if text for line in text[:_MOST_SAID].splitlines()]
-    if message.body is not None:
-        lines += _JSON_TEXT.findall(message.body[:_MOST_SAID].decode("utf-8", "replace"))
-    return [line for line in lines if len(line) >= _LEAST_SECRET][:_MOST_LINES]
+    if answer is not None and said.is_quoted_in(answer[:LOOKED_AT]):
+        code = _MAIL_CODE.match(answer)
+        answer = f"{code[0] if code else ''} {_QUOTES.format(len(answer.encode('utf-8', 'replace')))}".strip()
+    elif answer is not None:
+        answer = known.taken_out_of(answer, _LONGEST_BODY)
+    return replace(verdict, request=asked, response=answer)
 
 
 def _asked(request: Request, known: Known) -> str:
@@ -95,47 +71,75 @@ def _asked(request: Request, known: Known) -> str:
     return f"{request.method} {known.taken_out_of(place, _LONGEST_REQUEST)}"
 
 
-def _answered(response: Response, known: Known) -> str:
+def _answered(response: Response, known: Known, message: Outgoing) -> str:
     """The status, the few headers that help, and the beginning of the body."""
+    said = Said(message)
     lines = [str(response.status)]
     lines += [
-        f"{name}: {known.taken_out_of(response.headers[name], _LONGEST_VALUE)}"
-        for name in _SHOWN
-        if name in response.headers
+        f"{name}: {_value(name, response.headers[name], known, said)}" for name in _SHOWN if name in response.headers
     ]
-    body = _body(response.body, known)
+    body = _body(response.body, known, said, only_codes=message.channel == "webhook")
     return "\n".join([*lines, "", body] if body else lines)
 
 
-def _body(body: bytes, known: Known) -> str:
+def _value(name: str, value: str, known: Known, said: Said) -> str:
+    """A header that is written as it should be; whatever else stands in it may be a quotation."""
+    value = value.partition(";")[0].strip() if name == "content-type" else value
+    if value.lower() in _COMMON_TYPES:
+        return value
+    is_plain = _DATE.fullmatch(value) if name == "retry-after" else _ONE_WORD.fullmatch(value)
+    return known.taken_out_of(value, _LONGEST_VALUE) if is_plain and not said.is_quoted_in(value) else HIDDEN
+
+
+def _body(body: bytes, known: Known, said: Said, *, only_codes: bool) -> str:
+    """What an answer says of its own accord; of a webhook, which may say again whatever it was told, only its codes."""
     if not body:
         return ""
-    text = body[:_READ].decode("utf-8", "replace")
+    text = body[:LOOKED_AT].decode("utf-8", "replace")
     if "\0" in text or text.count("\ufffd") > len(text) // 10:
         return f"({len(body)} bytes that are no text)"
-    if len(body) <= _READ:
-        return known.taken_out_of(text, _LONGEST_BODY)
-    # What was cut in two would no longer be known for what it is.
-    return known.taken_out_of(_without_end(text, known), _LONGEST_BODY - 1) + "…"
+    try:
+        answer = msgspec.json.decode(body) if len(body) <= _LONGEST_JSON else None
+    except (ValueError, RecursionError):
+        answer = None
+    is_cut = len(body) > LOOKED_AT
+    if isinstance(answer, dict | list):
+        answer = _codes(answer, said) if only_codes else _own_words(answer, said, iter(range(_MOST_PARTS)))
+        text, is_cut = json.dumps(answer, ensure_ascii=False) if answer else "", False
+    elif only_codes or said.is_quoted_in(text):
+        text = ""
+    return known.taken_out_of(text, _LONGEST_BODY, is_cut=is_cut) if text else _QUOTES.format(len(body))
 
 
-def _without_end(text: str, known: Known) -> str:
-    begun = (
-        length
-        for secret in known.secrets | known.addresses
-        for length in range(len(secret) - 1, 0, -1)
-        if text.endswith(secret[:length])
-    )
-    return re.sub(r"\S+\Z", "", text[: len(text) - max(begun, default=0)])
+def _own_words(answer: Any, said: Said, looked_at: Iterator[int]) -> Any:
+    """An answer in JSON without those of its names and values that may quote the message; so many are looked at."""
+    if isinstance(answer, dict):
+        return {_name(name, said, looked_at): _own_words(value, said, looked_at) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return [_own_words(value, said, looked_at) for value in answer]
+    if answer is None or isinstance(answer, bool):
+        return answer
+    return HIDDEN if next(looked_at, None) is None or said.is_quoted_in(str(answer)) else answer
 
 
-def _in_headers(request: Request) -> Iterable[str]:
-    for name, value in request.headers.items():
-        if name.lower() not in _NOT_SECRET:
-            yield from (word for word in _WORD.findall(value) if len(word) >= _LEAST_SECRET)
+def _name(name: str, said: Said, looked_at: Iterator[int]) -> str:
+    if name in _COMMON_NAMES:
+        return name
+    return HIDDEN if next(looked_at, None) is None or said.is_quoted_in(name) else name
 
 
-def _in_url(url: str) -> Iterable[str]:
-    parts = urlsplit(url)
-    yield from (value for _, value in parse_qsl(parts.query))
-    yield from (part for part in (parts.username, parts.password) if part)
+def _codes(answer: Any, said: Said) -> Any:
+    """The fields that commonly hold a code, where what they hold looks like one and was not said to it."""
+    if isinstance(answer, list):
+        return [codes for each in answer if isinstance(each, dict) and (codes := _codes(each, said))]
+    codes = {}
+    for name, value in answer.items():
+        if name in ("error", "errors") and isinstance(value, dict | list):
+            codes[name] = _codes(value, said)
+        elif name in _CODES and _is_code(value) and not said.is_quoted_in(str(value)):
+            codes[name] = value
+    return {name: value for name, value in codes.items() if value or value == 0}
+
+
+def _is_code(value: object) -> bool:
+    return type(value) in (int, str) and _CODE.fullmatch(str(value)) is not None

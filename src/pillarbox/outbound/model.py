@@ -99,8 +99,8 @@ class Queued(msgspec.Struct, frozen=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt; while it runs it has neither an end nor an outcome.
 
-    `request` and `response` are what was asked and answered in short, without secrets and addresses, of an attempt that was not
-    accepted; only operators are shown them.
+    `request` and `response` are what was asked and answered in short, without secrets, addresses and what may quote the
+    message, of an attempt that was not accepted; only operators are shown them.
     """
 
     attempt: int

@@ -127,7 +127,7 @@ class Orders:
 
     def _key(self, tenant_id: str, key: str) -> str:
         if not 1 <= len(key) <= _LONGEST_KEY or not key.isprintable():
-            raise InvalidInput("Idempotency-Key", f"must have 1 to {_LONGEST_KEY} printable characters.")
+            raise InvalidInput("idempotency_key", f"must have 1 to {_LONGEST_KEY} printable characters.")
         return self._sealer.contact_hash(f"key:{tenant_id}", key)
 
     def _fingerprint(self, tenant_id: str, new: NewMessage) -> str:

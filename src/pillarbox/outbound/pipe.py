@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any
@@ -48,6 +48,7 @@ from pillarbox.text import check_text, printable
 
 _MOST_TOGETHER = 256
 _PRUNE_EVERY = 60.0
+_SWEEP_EVERY = timedelta(hours=1)
 _STRAIGHTEN_EVERY = 30.0
 _BURY_EVERY = 1.0
 
@@ -108,6 +109,8 @@ class Outbound:
             observe=self._observer.observe,
         )
         self._observer.watch(lambda: self.drain.in_flight)
+        self._sweeping = False
+        self._swept: datetime | None = None
 
     async def send(
         self,
@@ -261,12 +264,16 @@ class Outbound:
 
     async def prune(self) -> tuple[int, bool]:
         """Delete a bounded number of messages whose retention is over; how many, and whether there may be more."""
-        now = self._clock.now()
-        return await self.lane.prune_by_channel(
-            lambda channel: now - self._policy.retention_on(channel),
-            latest=now - self._policy.shortest_retention,
-            keys=now - self._policy.retention,
+        now, policy = self._clock.now(), self._policy
+        # Where a channel's time is shorter, its messages stand between others', which all have to be looked at: not each time.
+        whole = self._sweeping or self._swept is None or now - self._swept >= _SWEEP_EVERY
+        retention = policy.shortest_retention if whole else policy.longest_retention
+        deleted, more = await self.lane.prune_by_channel(
+            lambda channel: now - policy.retention_on(channel), latest=now - retention, keys=now - policy.retention
         )
+        if whole:
+            self._sweeping, self._swept = more, now
+        return deleted, more
 
     def chores(self) -> Sequence[Chore]:
         return [
@@ -293,7 +300,7 @@ class Outbound:
 
     async def close(self) -> None:
         await self._client.close()
-        for provider in self.providers.values():
+        for provider in self.providers.loaded():
             if close := getattr(provider, "close", None):
                 await close()
 

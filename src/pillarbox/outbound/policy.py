@@ -88,6 +88,10 @@ class OutboundPolicy:
     def shortest_retention(self) -> timedelta:
         return min([self.retention, *map(self.retention_on, self.channels)])
 
+    @property
+    def longest_retention(self) -> timedelta:
+        return max([self.retention, *map(self.retention_on, self.channels)])
+
     def attachment_roots_on(self, channel: Channel) -> tuple[str, ...]:
         own = self.of(channel).attachment_roots
         return self.attachment_roots if own is None else own

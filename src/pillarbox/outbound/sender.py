@@ -39,6 +39,7 @@ from pillarbox.telemetry.traces import attempt_span, somebody_traces
 
 # Until then a node that can may take the message.
 _LEFT_ALONE = timedelta(seconds=5)
+_BEHIND_OTHERS = (0.5, 1.5)
 
 
 class Sender:
@@ -71,7 +72,8 @@ class Sender:
         except InvalidInput as fault:
             return _rejected(None, str(fault))
         if not await self._has_slot(route, parcel):
-            return Skipped("", at=self._clock.now())
+            # Behind others for a while: claimed again at once, it would keep those of other channels from their places.
+            return Skipped("", at=self._clock.now() + timedelta(seconds=self._random.uniform(*_BEHIND_OTHERS)))
         try:
             if not somebody_traces():
                 return await self._tried(parcel, route)

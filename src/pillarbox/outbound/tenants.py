@@ -64,10 +64,13 @@ class Tenants:
             raise InvalidInput("settings", str(error)) from None
         return (await self.put(tenant_id, NewTenant(name=name, providers=providers or {}, settings=chosen)))[0]
 
-    async def put(self, tenant_id: str, new: NewTenant, *, seen: str | None = None) -> tuple[Tenant, bool]:
+    async def put(
+        self, tenant_id: str, new: NewTenant, *, seen: str | None = None, must_be_new: bool = False
+    ) -> tuple[Tenant, bool]:
         """Make a tenant or replace what is known of it; answers it, and whether it is new.
 
-        With the `fingerprint` of what was read before, what somebody else changed since then is not overwritten.
+        With the `fingerprint` of what was read before, what somebody else changed since then is not overwritten. One that
+        must be new overwrites nothing, even if somebody else makes it at the same moment.
         """
         check_tenant_id(tenant_id)
         if tenant_id == CONVERSATIONS:
@@ -91,6 +94,8 @@ class Tenants:
             )
             (row,) = yield queries.tenant(tenant_id=tenant_id)
             is_new = not known and instant(row[6]) == now
+            if must_be_new and not is_new:
+                raise InvalidInput("tenant", "is taken; choose another name.")
             # What came in while an earlier tenant of that name went is not this one's.
             while is_new and (yield from _erase_some(tenant_id)):
                 pass

@@ -176,11 +176,24 @@ class Adapters(Section, frozen=True, kw_only=True):
     """Messages from chat platforms, and the sessions they go to."""
 
     default_session: Annotated[
-        SessionId | None, Meta(description="The session of chats that no session has among its channels.")
+        SessionId | None,
+        Meta(
+            description="The session of chats that no session has among its channels; whoever finds your bot can write to it."
+        ),
     ] = None
+    default_session_tells: Annotated[
+        Literal["answers", "everything", "nothing"],
+        Meta(
+            description="What such a chat is told: what the agent answers to it, all that anybody says in the session,"
+            " or nothing."
+        ),
+    ] = "answers"
     on_unknown: Annotated[
         Literal["create", "ignore"],
-        Meta(description="What becomes of a chat that belongs to no session: it gets a new one, or is not heard."),
+        Meta(
+            description="What becomes of a chat that belongs to no session, while there is no default one: it gets a new one,"
+            " or is not heard."
+        ),
     ] = "create"
     default_target: Annotated[
         Mapping[str, Any],

@@ -57,7 +57,11 @@ class Transcription(Section, frozen=True, kw_only=True):
     ] = None
     timeout_seconds: Annotated[Seconds, Meta(description="How long one transcription may take.")] = 120.0
     attempts: Annotated[
-        Attempts, Meta(description="After how many attempts a voice message is delivered as a file instead.")
+        Attempts,
+        Meta(
+            description="After how many attempts a voice message is delivered as a file instead, and, while the media folder is"
+            " full, a message without its file."
+        ),
     ] = 5
 
     def __post_init__(self) -> None:

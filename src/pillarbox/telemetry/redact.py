@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import re
 from collections.abc import Iterable
-from urllib.parse import unquote
+
+from pillarbox.telemetry.disguises import LONGEST, TELLING, forms, plainly_written, spans, without_last_letters
 
 HIDDEN = "***"
 
@@ -27,11 +26,8 @@ _MAILBOX = re.compile(
 _PHONE = re.compile(r"\+[1-9]\d{2,10}(\d{4})\b")
 _LONG = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}={0,2}")
 _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_GAP = re.compile(r"[\s+]+")
 _NO_DIGIT = re.compile(r"[^0-9]")
-_MOST_DISGUISES = 3
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}={0,2}")
-_URL_SAFE = str.maketrans("-_", "+/")
 _MEANS_IT = 4
 _NUMBER_LENGTH = 7
 _STANDS_OUT = 8
@@ -61,19 +57,30 @@ def scrub(text: str) -> str:
     return _LONG.sub(lambda match: HIDDEN if _looks_secret(match[0]) else match[0], text)
 
 
-def hide(text: str, *, secrets: Iterable[str], addresses: Iterable[str]) -> str:
-    """Take these secrets and addresses out of a foreign text, as they are commonly written, and all that `scrub` does."""
-    hidden, people = sorted(secrets, key=len, reverse=True), sorted(addresses, key=len, reverse=True)
-    text = _plainly_written(text)
-    text = _BASE64.sub(lambda run: HIDDEN if _tells(run[0], (*hidden, *people)) else run[0], text)
-    for secret in hidden:
-        text = _without(text, secret, HIDDEN)
-    for address in people:
-        text = _without(text, address, mask(address))
-        text = _without_number(text, address)
-        if len(mailbox := address.rpartition("@")[0]) >= _MEANS_IT - 1:
-            text = _without(text, mailbox, HIDDEN)
-    return scrub(text)
+class Veil:
+    """Takes certain secrets and addresses out of foreign texts, as they are commonly written, and all that `scrub` does."""
+
+    def __init__(self, *, secrets: Iterable[str], addresses: Iterable[str]) -> None:
+        known = {form for each in secrets for form in (each[:TELLING], plainly_written(each[:TELLING]))}
+        self._secrets = sorted(known, key=len, reverse=True)
+        self._people = sorted(addresses, key=len, reverse=True)
+        self._forms = {form for each in (*known, *map(_person, self._people)) for form in forms(each)}
+        longest = max(map(len, (*self._forms, *self._secrets, *self._people)), default=1)
+        self._longest = min(LONGEST, longest)
+
+    def over(self, text: str, *, is_cut: bool = False) -> str:
+        """The text without them; of one that was cut also without the end in which one of them may have begun."""
+        text = plainly_written(text)
+        for address in self._people:
+            text = _without(text, address, mask(address))
+            text = _without_number(text, address)
+            if len(mailbox := _person(address)) >= _MEANS_IT - 1:
+                text = _without(text, mailbox, HIDDEN)
+        length = len(without_last_letters(text, self._longest)) if is_cut else len(text)
+        text = _without_forms(text, self._forms, length)
+        for secret in self._secrets:
+            text = _without(text, secret, HIDDEN)
+        return scrub(text)
 
 
 def brief(error: BaseException) -> str:
@@ -86,30 +93,38 @@ def brief(error: BaseException) -> str:
     return sentence if len(sentence) <= _BRIEF_LENGTH else sentence[: _BRIEF_LENGTH - 3] + "..."
 
 
-def _plainly_written(text: str) -> str:
-    """A text without the disguises of JSON, HTML and URLs, under which nothing would be found in it."""
-    for _ in range(_MOST_DISGUISES):
-        bare = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text).replace("\\/", "/")
-        bare = unquote(html.unescape(bare))
-        if bare == text:
-            break
-        text = bare
-    return text
+def _person(address: str) -> str:
+    """What of an address says who it is: a mailbox without its domain, the digits of a number."""
+    mailbox, at, _ = address.rpartition("@")
+    if at:
+        return mailbox.rpartition("<")[2]
+    digits = _NO_DIGIT.sub("", address)
+    return digits if len(digits) >= _NUMBER_LENGTH and address.startswith("+") else address
 
 
-def _tells(run: str, known: Iterable[str]) -> bool:
-    """Whether something known stands in a run of base64, whole or without its domain."""
-    encoded = run.rstrip("=").translate(_URL_SAFE)
-    said = base64.b64decode(encoded[: len(encoded) - (len(encoded) % 4 == 1)] + "==").decode("utf-8", "ignore").lower()
-    return any(part in said for each in known if len(part := (each.rpartition("@")[0] or each).lower()) >= _MEANS_IT)
+def _without_forms(text: str, sought: Iterable[str], length: int) -> str:
+    """The beginning of a text, where nothing of what is sought stands in it; what begins in it is taken out whole."""
+    shown, at = "", 0
+    for start, end in spans(text, sought):
+        if start < length:
+            shown, at = shown + text[at:start] + HIDDEN, end
+    return shown + text[at : max(at, length)]
 
 
 def _without(text: str, part: str, shown: str) -> str:
     """A short part is taken out only where it stands alone: else it would be found inside of other words."""
-    if not part or part.lower() not in text.lower():
+    sought = _unbroken(part)
+    if not sought or len(sought) > len(text) or sought not in _unbroken(text):
         return text
-    pattern = re.escape(part) if len(part) >= _STANDS_OUT else rf"(?<!\w){re.escape(part)}(?!\w)"
+    pattern = r"[\s+]*".join(map(re.escape, sought))
+    if len(part) < _STANDS_OUT:
+        pattern = rf"(?<!\w){pattern}(?!\w)"
     return re.sub(pattern, lambda _: shown, text, flags=re.IGNORECASE)
+
+
+def _unbroken(text: str) -> str:
+    """Without blanks and line ends, and without pluses, which are blanks in a form."""
+    return _GAP.sub("", text.lower())
 
 
 def _without_number(text: str, address: str) -> str:

@@ -24,6 +24,14 @@
 
   setInterval(refresh, 1000);
 
+  // Where the pages stand in one line, as on a phone, the one that is shown must be in sight.
+  const here = document.querySelector(".rail nav [aria-current]");
+  if (here) {
+    const line = here.closest("nav");
+    const [place, room] = [here.getBoundingClientRect(), line.getBoundingClientRect()];
+    line.scrollLeft += place.left + place.width / 2 - room.left - room.width / 2;
+  }
+
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
     if (question && !window.confirm(question)) {

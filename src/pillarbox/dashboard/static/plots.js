@@ -27,6 +27,9 @@
     return [points.map((point) => point.at), ...columns];
   }
 
+  // A line needs two points; one alone is a dot.
+  const isAlone = (plot, index) => plot.data[index].filter((value) => value !== null).length === 1;
+
   function options(place, series) {
     const style = getComputedStyle(document.documentElement);
     const soft = style.getPropertyValue("--soft").trim();
@@ -44,7 +47,7 @@
         { ...axis, size: 52, values: (_, numbers) => numbers.map((each) => `${each}${unit}`) },
       ],
       series: [{}, ...series.map((name) => ({
-        label: name, stroke: colourOf(name), width: 1.75, spanGaps: true, points: { show: false },
+        label: name, stroke: colourOf(name), width: 1.75, spanGaps: true, points: { show: isAlone, size: 5 },
       }))],
     };
   }

@@ -36,6 +36,7 @@
       rows.insertBefore(row, later || null);
       document.getElementById("log").classList.remove("hidden");
       document.getElementById("nothing")?.remove();
+      document.getElementById("bulk")?.classList.remove("hidden");
     }
     row.classList.add("fresh");
     while (rows.children.length > MOST_SHOWN) rows.lastElementChild.remove();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from random import Random
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +28,7 @@ _AT_ONCE = 100
 _SECONDS_TO_ANSWER = 15.0
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _LONGEST_WAIT = 3600.0
+_LEAST_SECONDS = 1.0
 
 
 class Refused(Exception):
@@ -69,8 +71,14 @@ class TelegramPoller:
         async with ClientSession(cookie_jar=DummyCookieJar(), trust_env=False) as client:
             while True:
                 try:
-                    await self._store(await self._ask(client))
+                    began = monotonic()
+                    updates = await self._ask(client)
+                    await self._store(updates)
                     failures, said = 0, ""
+                    if not updates:
+                        # A server that does not hold the question open is not asked again and again.
+                        least = min(_LEAST_SECONDS, self._policy.hold_seconds)
+                        await asyncio.sleep(max(0.0, least - (monotonic() - began)))
                 except Exception as reason:
                     failures += 1
                     expected = isinstance(reason, Refused | Unavailable)

@@ -28,20 +28,21 @@ def messages_in(document: Any) -> Iterator[Received]:
     for entry in items_at(document, "entry"):
         for change in items_at(entry, "changes"):
             value = at(change, "value")
-            names = {text_at(contact, "wa_id"): _name(contact) for contact in items_at(value, "contacts")}
-            for message in items_at(value, "messages"):
+            messages = list(items_at(value, "messages"))
+            names = _names(list(items_at(value, "contacts")), {_sender(message) for message in messages})
+            for message in messages:
                 received = _received(message, names, text_at(value, "metadata", "phone_number_id"))
                 if received is not None:
                     yield received
 
 
 def _received(message: Any, names: dict[str, str], phone_number_id: str) -> Received | None:
-    sender, wamid = text_at(message, "from") or text_at(message, "from_user_id"), text_at(message, "id")
+    sender, wamid = _sender(message), text_at(message, "id")
     said = _said(message, text_at(message, "type"))
     if not sender or not wamid or said is None:
         return None
     message_type, content, payload = said
-    name = names.get(sender) or (next(iter(names.values())) if len(names) == 1 else "")
+    name = names.get(sender) or names.get(text_at(message, "from_user_id")) or ""
     return Received(
         origin=ORIGIN,
         channel_id=text_at(message, "group_id") or sender,
@@ -84,5 +85,16 @@ def _said(message: Any, kind: str) -> tuple[Any, str, dict[str, Any]] | None:
     return None
 
 
-def _name(contact: Any) -> str:
-    return text_at(contact, "profile", "name")
+def _sender(message: Any) -> str:
+    return text_at(message, "from") or text_at(message, "from_user_id")
+
+
+def _names(contacts: list[Any], senders: set[str]) -> dict[str, str]:
+    """What people call themselves, by number and by id; a contact without either is the sender where there is but one."""
+    names: dict[str, str] = {}
+    for contact in contacts:
+        name = text_at(contact, "profile", "name")
+        known = {text_at(contact, "wa_id"), text_at(contact, "user_id")} - {""}
+        alone = senders if len(contacts) == len(senders) == 1 else set()
+        names |= dict.fromkeys(known or alone, name)
+    return names

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from pillarbox.inbound.attachment import described
 from pillarbox.inbound.model import InboundMessage
+from pillarbox.inbound.targets.look_alikes import BLANK_LETTERS, QUOTES, begins_as_envelope, opens_bracket
 
 LONGEST_NAME = 64
 _NOTHING = "(nothing that can be typed)"
@@ -19,9 +20,6 @@ _LINE_ENDS = re.compile("\r\n?")
 # All that somebody who reads the text may take for the end of a line.
 _LINE_ENDS_SEEN = re.compile("([\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _BLANKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-_QUOTES = frozenset("“”„‟❝❞〝〞〟")
-# A bracket and a quotation, and then nothing that JSON would have there.
-_LOOKS_LIKE_ENVELOPE = re.compile(r'\s*\[\s*"(?:[^"\\]|\\.)*(?:"\s*[^\s,\]]|\\?$)')
 _ENVELOPE = re.compile(r'\["(?:[^"\\]|\\.)*" via (?:[^\]\\]|\\.)*\]\s?')
 
 
@@ -47,7 +45,7 @@ def clean(text: str) -> str:
 def fenced(body: str) -> str:
     """A body of which no line but the first, which follows the real envelope, can be taken for one."""
     first, *others = _LINE_ENDS_SEEN.split(body)
-    return "".join([first, *(f"\\{part}" if _opens_bracket(part) else part for part in others)])
+    return "".join([first, *(f"\\{part}" if opens_bracket(part) else part for part in others)])
 
 
 def unsigned(body: str) -> str:
@@ -55,7 +53,7 @@ def unsigned(body: str) -> str:
 
     Every other line stays exactly as it is, those of JSON and of lists too.
     """
-    return "".join(f"\\{part}" if _begins_with_envelope(part) else part for part in _LINE_ENDS_SEEN.split(body))
+    return "".join(f"\\{part}" if begins_as_envelope(part) else part for part in _LINE_ENDS_SEEN.split(body))
 
 
 def without_envelope(prompt: str) -> str:
@@ -66,7 +64,8 @@ def without_envelope(prompt: str) -> str:
 
 def one_line(text: str) -> str:
     """A foreign name on one line, cut short, its invisible characters removed and whatever looks like a delimiter escaped."""
-    visible = "".join(c for c in _BLANKS.sub(" ", text) if unicodedata.category(c) not in ("Cf", "Cc", "Co"))
+    shown = (c for c in _BLANKS.sub(" ", text) if c not in BLANK_LETTERS)
+    visible = "".join(c for c in shown if unicodedata.category(c) not in ("Cf", "Cc", "Co"))
     visible = " ".join(visible.split())
     if len(visible) > LONGEST_NAME:
         visible = visible[: LONGEST_NAME - 1] + "…"
@@ -102,24 +101,7 @@ def _on_one_line(text: str) -> str:
     return " ".join(re.split("[\n\t]", text))
 
 
-def _opens_bracket(line: str) -> bool:
-    visible = (c for c in line if not c.isspace() and unicodedata.category(c) != "Cf")
-    return unicodedata.normalize("NFKC", next(visible, ""))[:1] == "["
-
-
-def _begins_with_envelope(line: str) -> bool:
-    """Whether a line begins as an envelope does and JSON never, in whatever letters and with invisible ones between them."""
-    return _opens_bracket(line) and _LOOKS_LIKE_ENVELOPE.match(_as_seen(line)) is not None
-
-
-def _as_seen(line: str) -> str:
-    """The line in plain letters: no invisible ones, every quotation mark and bracket the common one."""
-    visible = "".join(c for c in line if unicodedata.category(c) != "Cf")
-    folded = unicodedata.normalize("NFKC", "".join('"' if c in _QUOTES else c for c in visible))
-    return folded.casefold()
-
-
 def _is_delimiter(character: str) -> bool:
-    if character in _QUOTES or unicodedata.normalize("NFKC", character) in ('"', "\\"):
+    if character in QUOTES or unicodedata.normalize("NFKC", character) in ('"', "\\"):
         return True
     return unicodedata.category(character) in ("Ps", "Pe") and character not in "()"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -48,6 +48,10 @@ class Providers(Mapping[str, Provider]):
 
     def __len__(self) -> int:
         return len(self._with_plugins())
+
+    def loaded(self) -> Collection[Provider]:
+        """Those that somebody may have used; what other packages offer is not loaded for this."""
+        return (self._ours if self._all is None else self._all).values()
 
     def _with_plugins(self) -> Mapping[str, Provider]:
         if self._all is None:
