@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Options:
         migrate: bool = True,
         make: bool = True,
     ) -> AbstractAsyncContextManager[Pillarbox]:
-        """The box on the database that was named; with `make` off, a file that is not there is not made."""
+        """The box on the database that was named; with `make` off, nobody at a terminal makes a file by a slip of the pen."""
         from pillarbox.box import Pillarbox
         from pillarbox.errors import InvalidInput
         from pillarbox.opening import sqlite_path
@@ -66,7 +67,7 @@ class Options:
             raise InvalidInput("database", "a database in memory is gone when the command ends; name a file.")
         chosen = settings or self.settings()
         likely_elsewhere = self.url is None and _is_likely_elsewhere()
-        if not make and not self.is_there():
+        if not make and sys.stdout.isatty() and not self.is_there():
             raise _no_database(self.url, likely_elsewhere=likely_elsewhere)
         if likely_elsewhere:
             click.echo(runnable(f"Using {_OWN}, which is new; {_DEV_HINT}."), err=True)
