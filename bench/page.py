@@ -148,6 +148,32 @@ def soak_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     yield "![Memory over time](pictures/soak.svg)"
 
 
+def overview_section(document: dict[str, Any]) -> Iterator[str]:
+    yield "\n## The dashboard with a long history\n"
+    yield circumstances(document) + "\n"
+    yield (
+        "How long a page takes to answer, in milliseconds: at the first look of a process, in the middle, and at worst of many "
+        "looks. The aim for the overview is 300 with a million messages.\n"
+    )
+    yield "| page | database | messages | first | median | worst |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for look in document["looks"]:
+        times = " | ".join(f"{look[name]:.1f}" for name in ("first_ms", "median_ms", "worst_ms"))
+        yield f"| {look['page']} | {look['store']} | {look['messages']:,} | {times} |"
+
+
+def incident_section(document: dict[str, Any]) -> Iterator[str]:
+    times = document["receipt_ms"]
+    yield "\n## Receipts while everything else hangs\n"
+    yield circumstances(document) + "\n"
+    yield (
+        f"A chat platform whose every answer takes {document['call_seconds']:g} seconds, a voice message whose delivery hangs "
+        f"for five, and {document['receipts']:,} further messages meanwhile, against a real daemon. Receipts took "
+        f"{times['p50']:.1f} ms in the middle, {times['p90']:.1f} at the 90th percentile, {times['p99']:.1f} at the 99th, and "
+        f"{times['max']:.1f} at worst. The voice message was delivered once."
+    )
+
+
 def pictures(growth: list[dict[str, Any]], soak: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     for axis, name in AXES.items():
         series = {
@@ -175,7 +201,13 @@ def written() -> dict[Path, str]:
     table, soak = read("table"), read("soak")
     growth = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("bench-growth*.json"))]
     causes = Causes(RESULTS / "bench-causes.json")
-    sections = (table_section(table, causes), growth_section(growth, causes), soak_section(soak, causes))
+    sections = (
+        table_section(table, causes),
+        growth_section(growth, causes),
+        soak_section(soak, causes),
+        overview_section(read("overview")),
+        incident_section(json.loads((RESULTS / "incident.json").read_text())),
+    )
     text = "\n".join([INTRO, *(line for section in sections for line in section)]) + "\n"
     return {PAGE: text, **dict(pictures(growth, soak))}
 
