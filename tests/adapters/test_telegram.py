@@ -65,9 +65,16 @@ async def stand(sqlite_url: str) -> AsyncIterator[Stand]:
             "[location]",
             {"location": {"latitude": 52.5, "longitude": 13.4}},
         ),
-        ({"text": "/start now", "message_thread_id": 5}, "text", "/start now", {"thread_id": 5}),
+        (
+            {"text": "/start now", "message_thread_id": 5, "is_topic_message": True},
+            "text",
+            "/start now",
+            {"thread_id": 5},
+        ),
+        # A reply in a group without topics.
+        ({"text": "yes", "message_thread_id": 5}, "text", "yes", {}),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
 )
 async def test_media_and_other_kinds_keep_what_is_needed_to_use_them(
     stand: Stand, content: dict[str, Any], message_type: str, text: str, payload: dict[str, Any]
@@ -75,7 +82,7 @@ async def test_media_and_other_kinds_keep_what_is_needed_to_use_them(
     await stand.post(telegram_body(Said(), **content))
     row = await stand.only_row()
     assert (row.message_type, row.content) == (message_type, text)
-    assert json.loads(row.payload_json or "") == payload
+    assert json.loads(row.payload_json or "{}") == payload
 
 
 async def test_edits_posts_service_messages_and_bots_are_taken_and_ignored(stand: Stand) -> None:

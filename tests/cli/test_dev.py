@@ -181,6 +181,7 @@ def test_it_swallows_nothing_that_others_want_to_send(sqlite_url: str) -> None:
     assert "dev runs on SQLite" in refused("postgresql://somebody@127.0.0.1:1/theirs")
     with Pillarbox.open(sqlite_url) as box:
         box.tenants.set("acme", providers={"sms": {"provider": "twilio", "from": "+32470123456", **TWILIO}})
+        box.tenants.set("demo", providers={"email": {"provider": "sandbox"}})
         message_id = box.outbound.send("acme", Sms(to="+32470123456", text="real"))
         assert "messages wait in it" in refused(sqlite_url)
         assert box.outbound.get(message_id).status == "pending"
@@ -196,5 +197,6 @@ def test_it_speaks_to_no_platform_and_no_other_server_that_is_set() -> None:
     at_home = _at_home(settings)
     assert at_home.adapters == load_settings(environ={}).adapters
     assert at_home.hooks.forward_url is None
+    assert not at_home.conversations.replies
     assert at_home.media.transcription.engine == "none"
     assert at_home.outbound.sandbox

@@ -201,3 +201,10 @@ def test_whatever_is_answered_can_be_kept_and_names_nobody() -> None:
         assert kept.encode(), "it is text that can be stored"
         assert [word for word in (CREDENTIALS["E2E_TWILIO_TOKEN"], NUMBER, MAILBOX, "\0") if word in kept] == []
         assert len(kept) < 2000
+
+
+@pytest.mark.parametrize("depth", [480, 900, 1800])
+async def test_however_an_answer_is_nested_a_refusal_is_one(box: Pillarbox, server: ProviderServer, depth: int) -> None:
+    server.arrange = lambda call: Answer(400, {"Content-Type": "application/json"}, b"[" * depth + b"]" * depth)
+    attempt = await attempt_of(box, SMS)
+    assert (attempt.outcome, attempt.status_code) == ("rejected", 400)

@@ -16,6 +16,7 @@ ECHO = "echo"
 _ECHO_TARGET = {"kind": "python", "name": ECHO}
 _AWAY_TARGET = {"kind": "http", "url": "http://127.0.0.1:9/"}
 _NO_TARGET = {"kind": "none"}
+_LOOKED_AT = 1000
 _SANDBOX = {"provider": "sandbox"}
 
 _HTML = "<h1>Welcome</h1><p>This is what your first email looks like.</p>"
@@ -102,12 +103,21 @@ async def sandbox_tenant(box: Pillarbox) -> str:
     return tenant_id
 
 
-async def was_tried(box: Pillarbox) -> bool:
-    """Whether `dev` has run on this database before."""
+async def waits_for_a_provider(box: Pillarbox) -> bool:
+    """Whether a message waits whose tenant has chosen who is to carry it, and not the sandbox."""
+    for status in ("pending", "retrying"):
+        for message in await box.outbound.list(status=status, limit=_LOOKED_AT):
+            if await _is_for_a_provider(box, message.tenant_id, message.channel):
+                return True
+    return False
+
+
+async def _is_for_a_provider(box: Pillarbox, tenant_id: str, channel: str) -> bool:
     try:
-        return _stays_here(await box.tenants.get("demo"))
+        chosen = (await box.tenants.get(tenant_id)).providers.get(channel, _SANDBOX)
     except NotFound:
-        return False
+        return True
+    return bool(chosen["provider"] != "sandbox")
 
 
 def _echoes(session: Session) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pillarbox.cli.demo import ECHO, add_demo_data, echo_session, is_empty, sandbox_tenant, was_tried
+from pillarbox.cli.demo import ECHO, add_demo_data, echo_session, is_empty, sandbox_tenant, waits_for_a_provider
 from pillarbox.cli.options import Command, Options, Whole
 from pillarbox.cli.output import show_json
 from pillarbox.cli.program import program, shown_url
@@ -98,6 +98,7 @@ def _at_home(settings: Settings) -> Settings:
         outbound=replace(settings.outbound, sandbox=True),
         adapters=replace(settings.adapters, **{name: type(getattr(settings.adapters, name))() for name in _PLATFORMS}),
         hooks=replace(settings.hooks, forward_url=None),
+        conversations=replace(settings.conversations, replies=False),
         media=replace(settings.media, transcription=_in_this_process(settings.media.transcription)),
     )
 
@@ -108,8 +109,7 @@ def _in_this_process(transcription: Transcription) -> Transcription:
 
 async def _swallow_nothing(box: Pillarbox) -> None:
     """Refuse a database in which somebody else's messages wait to be sent: the sandbox would say that they were."""
-    waiting = await box.outbound.status()
-    if (waiting.pending or waiting.processing or waiting.failed) and not await was_tried(box):
+    if await waits_for_a_provider(box):
         raise InvalidInput(
             "database",
             "messages wait in it that dev's sandbox would swallow; name another, or run `serve` on this one.",

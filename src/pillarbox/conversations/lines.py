@@ -108,7 +108,7 @@ def record(source: Source, said: Sequence[Said], read: Cursor, now: datetime, le
     of the queue once it was claimed, for it may have reached the agent though that is not marked yet.
     """
     place = yield from lock(source.session_id)
-    if (place.read, place.left) != (source.read, source.left):
+    if place.read != source.read or (place.left != source.left and place.read.source != PANE):
         return 0
     if said and place.shared:
         heard, more = yield from _hear(source.session_id, place, now, with_head=True)

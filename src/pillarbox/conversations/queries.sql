@@ -18,7 +18,8 @@ UPDATE conversation SET shared = :shared,
 WHERE session_id = :session_id
 
 -- name: watch_pane
-UPDATE conversation SET source = :source, head = NULL, position = 0
+UPDATE conversation SET source = :source, head = NULL, position = 0,
+    left_source = NULL, left_head = NULL, left_position = 0, left_at = NULL
 WHERE session_id = :session_id AND COALESCE(source, '') <> COALESCE(:source, '')
 
 -- name: add_chats

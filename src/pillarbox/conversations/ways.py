@@ -61,6 +61,9 @@ def of_one_way(chat: Chat, lines: Sequence[Line], own_ways: Mapping[int, str]) -
     for line in lines:
         if line.is_for(chat) and line.content.strip():
             its = Way(_loaded(own_ways[line.seq]), 0) if line.seq in own_ways else _way_of(ways, _turn(line))
+            if its is None and data is None:
+                # The first always goes somewhere, however far behind the chat is.
+                its = yield from _way_at(_name_of(chat), kept, _turn(line))
             if its is None or (data is not None and (its.data or {}) != data):
                 break
             data = its.data or {}
@@ -73,7 +76,7 @@ def _ways(chat: Chat, kept: Way, turns: Sequence[int]) -> Step[list[Way]]:
     """Which ways a chat has had, from the earliest of these turns on to the latest."""
     if not turns:
         return [kept]
-    name = {"session_id": chat.session_id, "origin": chat.origin, "channel_id": chat.channel_id}
+    name = _name_of(chat)
     first = yield from _way_at(name, kept, min(turns))
     if max(turns) <= first.seq:
         return [first]
@@ -96,6 +99,10 @@ def _way_at(name: Mapping[str, str], kept: Way, turn: int) -> Step[Way]:
     if not found and kept.data is None:
         found = yield queries.any_way(**name, after=kept.seq)
     return Way(way_in(name["origin"], _loaded(found[0][0])) if found else kept.data, until)
+
+
+def _name_of(chat: Chat) -> dict[str, str]:
+    return {"session_id": chat.session_id, "origin": chat.origin, "channel_id": chat.channel_id}
 
 
 def _turn(line: Line) -> int:

@@ -14,7 +14,10 @@ import msgspec
 from pillarbox.outbound.known import LOOKED_AT, Known, known_of
 from pillarbox.outbound.provider import Account, Outgoing, Request, Response, Verdict
 from pillarbox.outbound.quoting import Said
+from pillarbox.telemetry import logger
 from pillarbox.telemetry.redact import HIDDEN
+
+log = logger(__name__)
 
 _LONGEST_REQUEST = 300
 _LONGEST_VALUE = 100
@@ -45,15 +48,31 @@ def with_exchange(
     """The verdict with what was asked and answered over HTTP; as it is where the message was accepted."""
     if verdict.judgement == "accepted":
         return verdict
-    known = known_of(message, account, request)
-    answered = None if response is None else _answered(response, known, message)
-    return replace(verdict, request=_asked(request, known), response=answered)
+    try:
+        known = known_of(message, account, request)
+        answered = None if response is None else _answered(response, known, message)
+        return replace(verdict, request=_asked(request, known), response=answered)
+    except Exception as error:
+        return _without_words(verdict, error)
 
 
 def with_own_words(verdict: Verdict, message: Outgoing, account: Account) -> Verdict:
     """The same where the provider did the sending and tells by itself what was said."""
     if verdict.judgement == "accepted" or (verdict.request is None and verdict.response is None):
         return verdict
+    try:
+        return _in_own_words(verdict, message, account)
+    except Exception as error:
+        return _without_words(verdict, error)
+
+
+def _without_words(verdict: Verdict, error: Exception) -> Verdict:
+    """What a provider decided stands, whatever cannot be shown of it."""
+    log.error("what was asked and answered cannot be shown", error=type(error).__name__)
+    return replace(verdict, request=None, response=None)
+
+
+def _in_own_words(verdict: Verdict, message: Outgoing, account: Account) -> Verdict:
     known, said, answer = known_of(message, account), Said(message), verdict.response
     asked = None if verdict.request is None else known.taken_out_of(verdict.request, _LONGEST_REQUEST)
     if answer is not None and said.is_quoted_in(answer[:LOOKED_AT]):
@@ -98,16 +117,17 @@ def _body(body: bytes, known: Known, said: Said, *, only_codes: bool) -> str:
     text = body[:LOOKED_AT].decode("utf-8", "replace")
     if "\0" in text or text.count("\ufffd") > len(text) // 10:
         return f"({len(body)} bytes that are no text)"
+    is_cut = len(body) > LOOKED_AT
     try:
         answer = msgspec.json.decode(body) if len(body) <= _LONGEST_JSON else None
+        if isinstance(answer, dict | list):
+            answer = _codes(answer, said) if only_codes else _own_words(answer, said, iter(range(_MOST_PARTS)))
+            text, is_cut = json.dumps(answer, ensure_ascii=False) if answer else "", False
+        elif only_codes or said.is_quoted_in(text):
+            text = ""
     except (ValueError, RecursionError):
-        answer = None
-    is_cut = len(body) > LOOKED_AT
-    if isinstance(answer, dict | list):
-        answer = _codes(answer, said) if only_codes else _own_words(answer, said, iter(range(_MOST_PARTS)))
-        text, is_cut = json.dumps(answer, ensure_ascii=False) if answer else "", False
-    elif only_codes or said.is_quoted_in(text):
-        text = ""
+        # No JSON, or nested deeper than anybody would have to.
+        text = "" if only_codes or said.is_quoted_in(text) else text
     return known.taken_out_of(text, _LONGEST_BODY, is_cut=is_cut) if text else _QUOTES.format(len(body))
 
 

@@ -43,7 +43,8 @@ def message_in(update: Any, *, bot: str) -> Received | None:
         content=content,
         payload=without_gaps(
             **payload,
-            thread_id=number_at(message, "message_thread_id"),
+            # A reply where there are no topics has one too, that of the message it answers, which nothing can be sent to.
+            thread_id=number_at(message, "message_thread_id") if at(message, "is_topic_message") is True else None,
             reply_to=number_at(message, "reply_to_message", "message_id"),
         ),
         actor_id=None if actor is None else str(actor),
