@@ -497,6 +497,15 @@ async def test_a_message_that_kills_every_sender_ends(node: OutboundNode) -> Non
     assert [attempt.outcome for attempt in message.attempts] == ["unknown", "unknown"]
 
 
+async def test_what_is_given_back_for_later_says_when(node: OutboundNode) -> None:
+    message_id = await node.put()
+    assert await node.settle(await node.claim_one(), Skipped("", at=node.later(5)))
+    found = await node.get(message_id)
+    assert (found.status, found.attempt_count, found.next_attempt_at) == ("pending", 0, node.later(5))
+    node.clock.advance(5)
+    assert await node.claimed_ids() == [message_id]
+
+
 async def test_what_a_lost_answer_claimed_is_found_and_given_back_as_it_was(node: OutboundNode) -> None:
     message_id = await node.put(max_attempts=3)
     await node.settle(await node.claim_one(), transient(node.now))

@@ -174,6 +174,7 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "insert_attempts": (key, queries.insert_attempts(rows=tried, now=NOW)),
         "settle_accepted": (key, queries.settle_accepted(rows=sent, now=NOW)),
         "settle_history": (key, queries.settle_history(rows=unsent, now=NOW)),
+        "postpone_history": (key, queries.postpone_history(rows=[(each, NOW) for each in sending])),
         "end_history": (key, queries.end_history(rows=[(each, "expired", "late") for each in sending], now=NOW)),
         "sending_to": (lease, queries.sending_to(tenant_id=tenant(1))),
         "earliest_due": (due, queries.earliest_due()),

@@ -194,6 +194,11 @@ SET status = rows.status, attempt_count = rows.attempt_count, next_attempt_at = 
 FROM :rows(message_id text, status text, attempt_count bigint, last_attempt_at instant, provider text, provider_msg_id text)
 WHERE message_history.message_id = rows.message_id
 
+-- name: postpone_history
+-- What was given back for later, without an attempt.
+UPDATE message_history SET next_attempt_at = rows.next_attempt_at
+FROM :rows(message_id text, next_attempt_at instant) WHERE message_history.message_id = rows.message_id
+
 -- name: settle_history
 -- Those that were not accepted.
 UPDATE message_history

@@ -72,6 +72,8 @@ def _statements(queries: Any, kept: Sequence[Held], now: datetime) -> list[Any]:
     statements = _accepting(queries, accepted, now) + _recording(queries, tried, now)
     if again:
         statements.append(queries.reschedule(rows=again, now=now))
+        later = [(message_id, at) for message_id, at, *_ in again if at > now]
+        statements += [queries.postpone_history(rows=later)] if later else []
     if opt_outs:
         statements.append(queries.opt_out_recipients(rows=opt_outs, now=now))
     return statements

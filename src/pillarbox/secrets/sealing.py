@@ -73,11 +73,6 @@ class Sealer:
         """32 hex characters that stand for a contact of a tenant, and lead back to it only for a holder of the key."""
         return _contact_hash(self._current, tenant, contact)
 
-    def contact_hashes(self, tenant: str, contact: str) -> tuple[str, ...]:
-        """The hashes by every known key, the current one's first: what an older key hashed is still found."""
-        older = (key for key in self._known.values() if key is not self._current)
-        return tuple(_contact_hash(key, tenant, contact) for key in (self._current, *older))
-
     def token(self, payload: tuple[str, ...]) -> str:
         """A token for a link, from which nobody else can read or make anything."""
         return _base64(_encrypt(self._current.tokens, json.dumps(payload).encode(), ()))
