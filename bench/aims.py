@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 Row = dict[str, Any]
@@ -22,6 +23,8 @@ class Verdict:
     ratio: float
     least: float
     against: str
+    ours: Row = field(default_factory=dict, compare=False)
+    theirs: Row = field(default_factory=dict, compare=False)
 
     @property
     def met(self) -> bool:
@@ -37,13 +40,20 @@ def verdicts(rows: Iterable[Row]) -> Iterator[Verdict]:
             yield from _of_pipe(ours, peers)
 
 
+def unmeasured(rows: Iterable[Row]) -> Iterator[Row]:
+    """The peers that no aim is held against, because they could not be measured here."""
+    for row in rows:
+        if "drain2" not in row and row["promise"] != "none":
+            yield row
+
+
 def flatness(curve: Row) -> float:
-    """What a row costs at the smallest size divided by what it costs where it costs most, in processor time.
+    """The least that a row cost at any smaller size divided by what it costs, in processor time, where that is worst.
 
     Not in seconds: those of a machine that others use too vary more than what is looked for here.
     """
     costs: list[float] = curve["microseconds"]
-    return costs[0] / max(costs)
+    return min(least / cost for least, cost in zip(accumulate(costs, min), costs, strict=True))
 
 
 def _of_pipe(ours: Row, peers: list[Row]) -> Iterator[Verdict]:
@@ -56,7 +66,7 @@ def _of_pipe(ours: Row, peers: list[Row]) -> Iterator[Verdict]:
     if waited and "p50" in ours:
         quickest = min(waited, key=lambda each: float(each["p50"]))
         aim = f"{pipe}: idle latency p50, {store}, between two processes"
-        yield Verdict(aim, quickest["p50"] / ours["p50"], 1.0, _name(quickest))
+        yield Verdict(aim, quickest["p50"] / ours["p50"], 1.0, _name(quickest), ours, quickest)
 
 
 def _on_postgres(pipe: str, ours: Row, peers: list[Row]) -> Iterator[Verdict]:
@@ -68,11 +78,11 @@ def _on_postgres(pipe: str, ours: Row, peers: list[Row]) -> Iterator[Verdict]:
     if theirs := _of(peers, "postgres"):
         best = max(theirs, key=lambda row: float(row["single"]))
         aim = f"{pipe}: PostgreSQL enqueue by 100 callers against one caller"
-        yield Verdict(aim, ours["together"] / best["single"], 10.0, _name(best))
+        yield Verdict(aim, ours["together"] / best["single"], 10.0, _name(best), ours, best)
 
 
 def _against(aim: str, ours: Row, peer: Row, column: str, *, least: float) -> Verdict:
-    return Verdict(aim, ours[column] / peer[column], least, _name(peer))
+    return Verdict(aim, ours[column] / peer[column], least, _name(peer), ours, peer)
 
 
 def _of(rows: list[Row], store: str) -> list[Row]:

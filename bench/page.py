@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.aims import FLAT, IDLE_MIB, OURS, SOAK_GROWTH, flatness, verdicts
+from bench.aims import FLAT, IDLE_MIB, OURS, SOAK_GROWTH, flatness, unmeasured, verdicts
 from bench.picture import chart
+from bench.table import FULL, QUICK
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -62,18 +63,20 @@ class Causes:
     def __init__(self, path: Path) -> None:
         self._causes: dict[str, str] = json.loads(path.read_text())
 
-    def of(self, what: str) -> str:
+    def of(self, what: str, **measured: object) -> str:
+        """The cause, with what was measured where it names that."""
         for beginning, cause in self._causes.items():
             if what.startswith(beginning):
-                return cause
+                return cause.format(**measured)
         raise LookupError(f"{what} misses its aim; write its cause into docs/results/bench-causes.json")
 
 
 def circumstances(document: dict[str, Any]) -> str:
     machine, versions = document["machine"], document["versions"]
     installed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    commit = f"`{document['commit'][:12]}`{' and changes' if 'changes' in document['commit'] else ''}"
     return (
-        f"`{document['command']}`, seed {document['seed']}, commit `{document['commit'][:12]}`, {machine['cores']} cores "
+        f"`{document['command']}`, seed {document['seed']}, commit {commit}, {machine['cores']} cores "
         f"{machine['architecture']}, {machine['memory_mib'] // 1024} GiB, {machine['disk']}, load {machine['load_before']} "
         f"before it began; {installed}."
     )
@@ -84,7 +87,7 @@ def table_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     yield circumstances(document) + "\n"
     yield (
         "Each is driven by processes of its own, as its documentation says: one that enqueues, one or two that work off a no-op. "
-        "Rates are a second, for at most a few seconds or some ten thousand jobs. Idle latency is from the call that enqueues in "
+        f"Rates are a second, each measured once, {_effort(document)}. Idle latency is from the call that enqueues in "
         "one process until the job begins in the other. Processor is what the one "
         "worker and the store's server compute for a job of its drain, which other work on the machine stretches less than the "
         "rates; memory is that of the worker after it; load is the machine's when the row's turn came. A blank is something that "
@@ -104,8 +107,17 @@ def table_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     yield "\n| aim | against | at least | found | |"
     yield "| --- | --- | ---: | ---: | --- |"
     for verdict in verdicts(document["rows"]):
-        told = "met" if verdict.met else f"missed: {causes.of(f'{verdict.aim} / {verdict.against}')}"
+        what = f"{verdict.aim} / {verdict.against}"
+        told = "met" if verdict.met else f"missed: {causes.of(what, ours=verdict.ours, theirs=verdict.theirs)}"
         yield f"| {verdict.aim} | {verdict.against} | {verdict.least:g} | {verdict.ratio:.2f} | {told} |"
+
+    for row in unmeasured(document["rows"]):
+        yield f"| every aim | {row['name']} on {row['store']} | | | not measured: {row['error']} |"
+
+
+def _effort(document: dict[str, Any]) -> str:
+    size = QUICK if document["command"].endswith("--quick") else FULL
+    return f"for at most {size.seconds:g} s or {size.most:,} jobs"
 
 
 def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[str]:
@@ -116,13 +128,13 @@ def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[
     yield (
         "Rows claimed and settled a second in turns of up to 200, by how much else there is in the tables, and in brackets "
         "what one row costs in microseconds of processor, ours and the server's. The aim is that a row costs at no size more "
-        f"than {1 / FLAT:.2f} times what it costs at the smallest. The sizes take turns, so that whatever else the machine does "
-        "falls on all of them.\n"
+        f"than {1 / FLAT:.2f} times what it costs at any smaller one. The sizes take turns, so that whatever else the machine "
+        "does falls on all of them.\n"
     )
     for axis, name in AXES.items():
         if any(curve["axis"] == axis for curve in curves):
             yield f"![Cost of a row by {name}](pictures/growth-{axis}.svg)\n"
-    yield "| pipe | database | what grows | at each size | first to worst | |"
+    yield "| pipe | database | what grows | at each size | least before to worst | |"
     yield "| --- | --- | --- | --- | ---: | --- |"
     for curve in curves:
         triples = zip(curve["sizes"], curve["rates"], curve["microseconds"], strict=True)

@@ -1,10 +1,12 @@
-"""`python -m mutants`: plants each bug in a copy of the tree, runs the tests named beside it, and shows which were found."""
+"""`python -m mutants`: plants each bug in a copy of the tree, runs the tests named beside it, and shows which were found.
+
+First the same tests run on the copy as it is, where all must pass: a test that fails anyway has found nothing.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -15,67 +17,84 @@ from typing import Any
 
 from mutants.bug import Bug
 from mutants.bugs import BUGS
-from mutants.tree import copy_tree
+from mutants.findings import failing, findings
+from mutants.tree import copy_tree, is_changed
 from torture.result import commit, machine, write
 
+SEED = 0
+"""Of Hypothesis; the seeds of the simulation are the tests' own."""
 _PATIENCE = 600.0
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-# Taking exactly one thing out of a set is how many tests assert that there is one.
-_WRONG = re.compile(r"^E +(?:AssertionError|assert |Failed: |ValueError: .* values to unpack)", re.MULTILINE)
+_PATIENCE_AT_FIRST = 1800.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("--only", help="just the bugs whose name contains this")
-    parser.add_argument("--result", help="a file for the matrix, as JSON")
+    parser.add_argument("--result", help="a file for the matrix, as JSON; not written where the tree is not its commit")
     options = parser.parse_args(arguments)
     bugs = [bug for bug in BUGS if (options.only or "") in bug.name]
+    changed, began = is_changed(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pillarbox-mutants-") as folder:
         tree = copy_tree(Path(folder, "tree"))
+        tests = sorted({test for bug in bugs for test in bug.tests})
+        passed, said = _run(tests, tree, "--maxfail=5", patience=_PATIENCE_AT_FIRST)
+        if not passed:
+            print(f"{said[-6000:]}\nwithout any bug these fail: {', '.join(failing(said)) or 'see above'}")
+            return 2
+        print(f"{len(tests)} tests pass without any bug ({time.monotonic() - began:.0f} s)", flush=True)
         found = [_try(bug, tree) for bug in bugs]
     caught = sum(bool(each["found by"]) for each in found)
     print(f"{caught} of {len(bugs)} planted bugs were found")
-    if options.result:
-        result = {"command": "make mutants", "commit": commit(), "machine": machine(), "bugs": found}
+    if options.result and changed:
+        print(f"{options.result} is left as it was: what was tried is not what is committed")
+    elif options.result:
+        result = {
+            "command": "make mutants",
+            "seed": SEED,
+            "commit": commit(),
+            "machine": machine(),
+            "tests that pass without any bug": len(tests),
+            "bugs": found,
+        }
         write(result, Path(options.result))
     return 0 if caught == len(bugs) else 1
 
 
 def _try(bug: Bug, tree: Path) -> dict[str, Any]:
     """Plant one bug, run its tests, and take it out again."""
-    file, began = tree / bug.file, time.monotonic()
-    sound = file.read_text()
+    began, sound = time.monotonic(), dict[str, str]()
     try:
-        file.write_text(bug.applied(tree))
-        said = _run(bug.tests, tree)
+        for file, text in bug.applied(tree).items():
+            sound[file] = (tree / file).read_text()
+            (tree / file).write_text(text)
+        _, said = _run(bug.tests, tree, "--maxfail=1", patience=_PATIENCE)
     except LookupError as misfit:
         said = str(misfit)
     finally:
-        file.write_text(sound)
-    # A test that breaks down has noticed something; only one that says what is wrong has found the bug.
-    names = sorted({name.partition("::")[2] for name in _FAILED.findall(said)})
-    found = names[:3] if _WRONG.search(said) else []
+        for file, text in sound.items():
+            (tree / file).write_text(text)
+    found = findings(said, hangs=bug.hangs)
     print(f"{'found ' if found else 'MISSED'} {bug.name}: {', '.join(found) or said[-300:]}", flush=True)
     return {
         "bug": bug.name,
         "file": bug.file,
         "found by": found,
-        "failing tests": len(names),
         "seconds": round(time.monotonic() - began, 1),
     }
 
 
-def _run(tests: Sequence[str], tree: Path) -> str:
-    """The tests, on both databases, until one of them has failed."""
-    command = [sys.executable, "-m", "pytest", "-q", "--maxfail=1", "-p", "no:cacheprovider", "--tb=short", *tests]
-    environ = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}"}
+def _run(tests: Sequence[str], tree: Path, *how: str, patience: float) -> tuple[bool, str]:
+    """Whether the tests pass on both databases, and what they say."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *how]
+    command += [f"--hypothesis-seed={SEED}", *tests]
+    environ = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "PYTHONHASHSEED": str(SEED)}
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environ, capture_output=True, text=True, check=False, timeout=_PATIENCE
+            command, cwd=tree, env=environ, capture_output=True, text=True, check=False, timeout=patience
         )
     except subprocess.TimeoutExpired:
-        return f"nothing after {_PATIENCE:g} s"
-    return done.stdout + done.stderr
+        return False, f"nothing after {patience:g} s"
+    return done.returncode == 0, done.stdout + done.stderr
 
 
 if __name__ == "__main__":

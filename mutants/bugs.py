@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.bug import Bug
+from mutants.bug import Bug, Edit
 
 _LANE = "tests/contracts/test_inbound_lane.py"
 _HOOK_LEASES = "tests/contracts/test_hook_leases.py"
@@ -157,6 +157,21 @@ INBOUND = (
     ),
     Bug(
         "dedup by looking first and inserting then",
+        _INBOUND_SQL,
+        "WHERE true\nON CONFLICT (origin, source_message_id) WHERE source_message_id IS NOT NULL DO NOTHING\n",
+        "WHERE true\n",
+        ("tests/contracts/test_inbound_enqueue.py::test_one_source_id_at_once_from_two_nodes_makes_one_message",),
+        also=tuple(
+            Edit(
+                f"src/pillarbox/storage/migrations/{kind}/0001_sessions_and_inbound.sql",
+                "CREATE UNIQUE INDEX IF NOT EXISTS idx_inbound_queue_source_dedup",
+                "CREATE INDEX IF NOT EXISTS idx_inbound_queue_source_dedup",
+            )
+            for kind in ("postgres", "sqlite")
+        ),
+    ),
+    Bug(
+        "a repeat in the same set takes a place in the queue",
         "src/pillarbox/inbound/strands.py",
         "        elif source is None or first_of.setdefault(source, position) == position:\n",
         "        else:\n",

@@ -1,13 +1,15 @@
-"""`python -m mutants.machine_made`: mutmut over the engine and the files that only compute, in a copy of the tree.
+"""`python -m mutants.machine_made`: mutmut over the whole engine and the files that only compute, in a copy of the tree.
 
 Other than the planted bugs these changes are made by a program, one at a time and by the hundred; what the tests do not
-notice is worth a look, and is often no bug at all.
+notice is worth a look, and is often no bug at all. It changes functions and methods, but no properties and nothing that
+happens when a module is read; a file that has nothing else to offer is listed with no changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,17 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mutants.tree import copy_tree
+from mutants.tree import ROOT, copy_tree, is_changed
 from torture.result import commit, machine, write
 
 FILES = (
-    "engine/backoff.py",
-    "engine/batch.py",
-    "engine/bell.py",
-    "engine/janitor.py",
-    "engine/policy.py",
-    "engine/renewal.py",
-    "engine/room.py",
+    *sorted(f"engine/{path.name}" for path in (ROOT / "src/pillarbox/engine").glob("[!_]*.py")),
     "hooks/coalesce.py",
     "outbound/policy.py",
     "outbound/rates.py",
@@ -36,6 +32,8 @@ FILES = (
 )
 TESTS = (
     "tests/engine",
+    "tests/simulation/test_simulation.py::test_whatever_fails_the_promises_hold",
+    "tests/simulation/test_simulation.py::test_every_due_time_is_kept_when_nothing_is_in_the_way",
     "tests/hooks/test_coalesce.py",
     "tests/outbound/test_policy.py",
     "tests/outbound/test_rates.py",
@@ -43,6 +41,10 @@ TESTS = (
     "tests/outbound/test_segments.py",
     "tests/test_text.py",
 )
+SEED = 0
+"""Of Hypothesis."""
+_SIMULATIONS = 50
+"""Seeds of the simulation for each change that nothing quicker has noticed."""
 _NOTICED = (1, 3, 24, 36, 152, 255, -24)
 """How a test run ends that failed, crashed, or was still running long after it should have ended."""
 
@@ -50,8 +52,9 @@ _NOTICED = (1, 3, 24, 36, 152, 255, -24)
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mutants.machine_made", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
-    parser.add_argument("--result", help="a file for the score, as JSON")
+    parser.add_argument("--result", help="a file for the score, as JSON; not written where the tree is not its commit")
     options = parser.parse_args(arguments)
+    changed = is_changed()
     with tempfile.TemporaryDirectory(prefix="pillarbox-mutmut-") as folder:
         tree = copy_tree(Path(folder, "tree"), without="mutants")
         with (tree / "pyproject.toml").open("a") as settings:
@@ -60,12 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(options.jobs)],
             cwd=tree,
             check=True,
+            env={**os.environ, "PILLARBOX_SIMULATION_SEEDS": str(_SIMULATIONS), "PYTHONHASHSEED": str(SEED)},
         )
         files = [_score(tree, file) for file in FILES]
     for file in files:
-        print(f"{file['file']}: {file['killed']} noticed, {file['survived']} not, {file['untested']} not tested")
-    if options.result:
-        result = {"command": "make mutmut", "commit": commit(), "machine": machine(), "files": files}
+        print(f"{file['file']}: {file['killed']} noticed, {file['survived']} not, {file['untested']} not even reached")
+    noticed = sum(file["killed"] for file in files)
+    made = noticed + sum(file["survived"] + file["untested"] for file in files)
+    print(f"{noticed} of {made} changes were noticed")
+    if options.result and changed:
+        print(f"{options.result} is left as it was: what was tried is not what is committed")
+    elif options.result:
+        result = {"command": "make mutmut", "seed": SEED, "commit": commit(), "machine": machine(), "files": files}
         write(result, Path(options.result))
     return 0
 
@@ -77,9 +86,11 @@ def _settings() -> str:
         'source_paths = ["src"]\n'
         f"only_mutate = {named}\n"
         f"pytest_add_cli_args_test_selection = {json.dumps(TESTS)}\n"
-        'pytest_add_cli_args = ["-p", "no:cacheprovider", "-W", "ignore"]\n'
+        f'pytest_add_cli_args = ["-p", "no:cacheprovider", "-W", "ignore", "--hypothesis-seed={SEED}"]\n'
         'also_copy = ["bench", "docs", "scripts", "torture"]\n'
         "use_setproctitle = false\n"
+        "timeout_multiplier = 3.0\n"
+        "timeout_constant = 5.0\n"
     )
 
 

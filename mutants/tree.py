@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _COPIED = ("src", "tests", "torture", "mutants", "bench", "docs", "scripts", "pyproject.toml", "README.md", "Makefile")
+_COUNTS = ("src", "tests", "mutants", "torture", "pyproject.toml")
 
 
 def copy_tree(tree: Path, *, without: str = "") -> Path:
@@ -20,3 +22,11 @@ def copy_tree(tree: Path, *, without: str = "") -> Path:
             shutil.copy(source, tree / name)
     tree.parent.chmod(0o755)
     return tree
+
+
+def is_changed() -> bool:
+    """Whether what is tried here, code or tests, differs from what is committed."""
+    said = subprocess.run(
+        ["git", "status", "--porcelain", *_COUNTS], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return said.returncode != 0 or bool(said.stdout.strip())

@@ -24,17 +24,32 @@ _FAULTS = {
     "killed": "processes killed with SIGKILL",
     "paused": "processes stopped for longer than their lease",
     "sigterm": "processes told to stop under load",
-    "caller killed": "programs killed in the middle of their own transactions",
+    "caller killed": "programs that send within their own transactions, killed at any moment",
+    "receiver killed": "agents' receivers killed at any moment of their short lives",
     "postgres restarted": "PostgreSQL restarted, every second time without flushing",
-    "postgres away": "PostgreSQL stopped for seconds",
-    "cut": "all of a node's connections cut",
-    "black hole": "a node's connections left open and silent",
+    "postgres away": "PostgreSQL stopped for up to ten seconds",
+    "cut": "all of a process's connections cut",
+    "black hole": "a process's connections left open and silent",
     "commit cut": "connections cut, or silenced, exactly at COMMIT",
     "full disk": "the disk filled to the last byte, and emptied again",
     "fsync error": "fsync answered EIO",
     "clock": "the wall clock stepped, by a second to 40 days, both ways",
     "starved": "the machine itself standing still for a quarter of a lease",
     "target": "the target dropping answers, refusing, or slow",
+}
+
+_REPEATED = {
+    "killed": "a kill",
+    "paused": "a process had stood still",
+    "postgres restarted": "a restart of PostgreSQL",
+    "postgres away": "PostgreSQL was away",
+    "cut": "connections were cut",
+    "black hole": "connections were silent",
+    "commit cut": "a commit was cut",
+    "full disk": "the disk was full",
+    "fsync error": "a failed fsync",
+    "sigterm": "a stop while the database was away",
+    "starved": "the machine had stood still",
 }
 
 
@@ -78,6 +93,11 @@ def write_torture() -> str:
     )
     for name, said in _FAULTS.items():
         rows.append(line(said, partial(_count, "faults", name)))
+    for name, said in _REPEATED.items():
+        if any(name in run.get("repeated by", {}) for run in runs):
+            rows.append(line(f"accepted, and delivered again after {said}", partial(_count, "repeated by", name)))
+    for name in sorted({name for run in runs for name in run.get("looks", {})}):
+        rows.append(line(f"looks {name}", partial(_count, "looks", name)))
     rows.append(line("**violations**", lambda run: sum(run["violations"].values())))
     rows.append(line("rounds, each on a new database", lambda run: run["rounds"]))
     rows.append(line("minutes", lambda run: round(run["seconds"] / 60)))
@@ -85,7 +105,8 @@ def write_torture() -> str:
 
 
 def _count(kind: str, name: str, run: dict[str, Any]) -> int:
-    counted: int = run[kind].get(name, 0)
+    # What was not counted yet when a run was made is nothing.
+    counted: int = run.get(kind, {}).get(name, 0)
     return counted
 
 
@@ -108,32 +129,56 @@ def write_mutants() -> str:
             rows.append([bug["bug"], f"`{bug['file'].removeprefix('src/pillarbox/')}`", by])
     found = sum(row[2] != "**nobody**" for row in rows)
     said = f"{found} of {len(rows)} were found.\n\n"
+    for result in results("mutants.json"):
+        if sound := result.get("tests that pass without any bug"):
+            said = f"{found} of {len(rows)} were found. Without any bug all {sound} tests pass.\n\n"
     return (
         said + _table(["bug", "planted in", "found by"], rows) + "\n" + "".join(map(_origin, results("mutants.json")))
     )
 
 
 def write_mutmut() -> str:
-    """How many machine-made changes the tests noticed, by file."""
-    rows = []
+    """How many machine-made changes the tests noticed, by file and in all; one that no test reaches was not noticed."""
+    rows, noticed, made = [], 0, 0
     for result in results("mutmut.json"):
         for file in result["files"]:
-            tried = file["killed"] + file["survived"]
-            score = f"{100 * file['killed'] / tried:.0f} %" if tried else "none"
-            counts = [f"{file[name]:,}" for name in ("killed", "survived", "untested")]
-            rows.append([f"`{file['file']}`", *counts, score])
+            tried = file["killed"] + file["survived"] + file["untested"]
+            if tried:
+                counts = [f"{file[name]:,}" for name in ("killed", "survived", "untested")]
+                rows.append([f"`{file['file']}`", *counts, _percent(file["killed"], tried)])
+            noticed, made = noticed + file["killed"], made + tried
     if not rows:
         return "Not measured yet.\n"
-    columns = ["file", "noticed", "not noticed", "not reached by these tests", "score"]
+    rows.append(["**in all**", f"{noticed:,}", f"{made - noticed:,}", "", f"**{_percent(noticed, made)}**"])
+    columns = ["file", "noticed", "not noticed", "not even reached", "score"]
     return _table(columns, rows) + "\n" + "".join(map(_origin, results("mutmut.json")))
+
+
+def write_hostile() -> str:
+    """How many distinct requests were sent, by room, and how they were answered."""
+    rows, runs = [], results("hostile.json")
+    for run in runs:
+        rows += [[name, f"{count:,}"] for name, count in sorted(run["rooms"].items())]
+        rows.append(["**distinct requests in all**", f"{run['inputs']:,}"])
+        rows.append(["of them to pages, with an operator's login", f"{run['signed in']:,}"])
+        rows += [[f"answered with {kind}", f"{count:,}"] for kind, count in sorted(run["answers"].items())]
+        rows.append(["parts where an answer was not as it has to be", f"{len(run['failed']):,}"])
+    if not rows:
+        return "Not measured yet.\n"
+    return _table(["", "each sent to SQLite and to PostgreSQL"], rows) + "\n" + "".join(map(_origin, runs))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %"
 
 
 def _origin(run: dict[str, Any]) -> str:
     """Where figures come from: the command, the seed, the commit and the machine."""
     machine = run["machine"]
     seed = f", seed {run['seed']}" if "seed" in run else ""
+    head, _, changes = run["commit"].partition(" ")
     return (
-        f"- `{run['command']}`{seed}, commit `{run['commit'][:12]}`, Python {machine['python']}, SQLite "
+        f"- `{run['command']}`{seed}, commit `{head[:12]}`{changes and f' {changes}'}, Python {machine['python']}, SQLite "
         f"{machine['sqlite']}, {machine['postgres']}, {machine['cores']} cores of {machine['cpu']}\n"
     )
 
@@ -148,6 +193,7 @@ WRITERS: dict[str, Callable[[], str]] = {
     "broken": write_broken,
     "mutants": write_mutants,
     "mutmut": write_mutmut,
+    "hostile": write_hostile,
 }
 
 

@@ -33,3 +33,4 @@ need rabbitmq-server rabbitmq-server
 need chromium chromium
 need strace strace
 need promtool prometheus
+need locale-gen locales

@@ -112,6 +112,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         pace=options.pace,
         lease=options.lease,
         calm=options.calm,
+        every_kind=options.every_kind,
     )
     return plan.lightened() if options.light else plan
 
@@ -130,6 +131,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pace", type=float, default=0.8, help="seconds between two faults, on average")
     parser.add_argument("--lease", type=float, default=8.0, help="seconds that a claim holds")
     parser.add_argument("--light", action="store_true", help="a few processes and producers only")
+    parser.add_argument(
+        "--every-kind",
+        action="store_true",
+        help="go on until each kind of fault happened, up to two and a half times as long",
+    )
     parser.add_argument("--calm", action="store_true", help="make no trouble at all")
     parser.add_argument("--result", help="a file for the figures, as JSON")
     return parser

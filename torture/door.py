@@ -23,6 +23,7 @@ class Door:
         self._chance = chance
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self.calls = 0
 
     async def call(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -38,8 +39,10 @@ class Door:
     async def insist(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
-        """The same call again and again until somebody answers it for good."""
+        """The same call again and again until somebody answers it for good; `calls` tells how many it took."""
+        self.calls = 0
         while True:
+            self.calls += 1
             status, answer = await self.call(method, path, body, headers)
             if status not in (0, 503) and not _is_under_way(status, answer):
                 return status, answer

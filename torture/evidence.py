@@ -58,6 +58,7 @@ class Sent(NamedTuple):
     attempts: int
     most: int
     address: str | None
+    tenant: str
 
 
 class Attempt(NamedTuple):
@@ -67,6 +68,20 @@ class Attempt(NamedTuple):
     attempt: int
     outcome: str
     status_code: int | None
+
+
+class Remembered(NamedTuple):
+    """A row of `idempotency_key`, which has a digest of the key alone."""
+
+    tenant: str
+    id: str
+
+
+class Order(NamedTuple):
+    """A row of the program's own table, written in the transaction of its message."""
+
+    id: str
+    place: str
 
 
 class Key(NamedTuple):
@@ -90,10 +105,14 @@ class Evidence:
     sent: list[Sent] = field(default_factory=list)
     queue: list[str] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
-    idempotent: list[str] = field(default_factory=list)
-    orders: list[str] = field(default_factory=list)
+    idempotent: list[Remembered] = field(default_factory=list)
+    orders: list[Order] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
+    reported: list[Entry] = field(default_factory=list)
+    moments: list[Entry] = field(default_factory=list)
+    stalls: list[Entry] = field(default_factory=list)
     one_writer: bool = False
+    nodes: int = 2
     lease: float = 4.0
     inbox_lease: float = 3.0
 
@@ -106,13 +125,26 @@ class Evidence:
         return [entry for entry in self.arrivals if entry["pipe"] == pipe]
 
 
-def gather(folder: Path, database: str, *, lease: float, inbox_lease: float) -> Evidence:
+def gather(folder: Path, database: str, *, nodes: int, lease: float, inbox_lease: float) -> Evidence:
     """Read every journal in a round's folder, and the tables past all of our own code."""
-    ledger = [entry for path in [folder / "ledger.jsonl", *folder.glob("caller-*.jsonl")] for entry in entries(path)]
-    found = Evidence(ledger=ledger, lease=lease, inbox_lease=inbox_lease, one_writer=database.startswith("sqlite"))
-    found.arrivals = sorted(entries(folder / "arrivals.jsonl"), key=lambda entry: float(entry["at"]))
+    found = Evidence(nodes=nodes, lease=lease, inbox_lease=inbox_lease, one_writer=database.startswith("sqlite"))
+    found.ledger = read_ledger(folder)
+    recorded = sorted(entries(folder / "arrivals.jsonl"), key=lambda entry: float(entry["at"]))
+    found.arrivals = [entry for entry in recorded if entry["pipe"] != "recorder"]
+    found.stalls = [entry for entry in recorded if entry["pipe"] == "recorder"]
     found.faults = list(entries(folder / "faults.jsonl"))
-    read = _reader(database)
+    found.reported = list(entries(folder / "reported.jsonl"))
+    found.moments = list(entries(folder / "moments.jsonl"))
+    _read_tables(found, _reader(database))
+    return found
+
+
+def read_ledger(folder: Path) -> list[Entry]:
+    """What producers and callers wrote down; what each did is in the order in which it did it."""
+    return [entry for path in [folder / "ledger.jsonl", *folder.glob("caller-*.jsonl")] for entry in entries(path)]
+
+
+def _read_tables(found: Evidence, read: Any) -> None:
     found.messages = [
         Message(*row)
         for row in read(
@@ -124,7 +156,7 @@ def gather(folder: Path, database: str, *, lease: float, inbox_lease: float) -> 
     found.events = [
         Event._make([*row[:7], _text(row[7])]) for row in read(f"SELECT {columns} FROM hook_outbox ORDER BY id")
     ]
-    columns = "message_id, status, attempt_count, max_attempts, to_address"
+    columns = "message_id, status, attempt_count, max_attempts, to_address, tenant_id"
     found.sent = [Sent(str(row[0]), *row[1:]) for row in read(f"SELECT {columns} FROM message_history")]
     found.queue = [str(row[0]) for row in read("SELECT message_id FROM message_queue")]
     columns = "message_id, attempt, outcome, status_code"
@@ -132,10 +164,10 @@ def gather(folder: Path, database: str, *, lease: float, inbox_lease: float) -> 
         Attempt(str(row[0]), *row[1:])
         for row in read(f"SELECT {columns} FROM message_attempt ORDER BY message_id, attempt")
     ]
-    found.idempotent = [str(row[0]) for row in read("SELECT message_id FROM idempotency_key")]
-    found.orders = [str(row[0]) for row in read("SELECT message_id FROM torture_orders")]
+    rows = read("SELECT tenant_id, message_id FROM idempotency_key")
+    found.idempotent = [Remembered(tenant, str(message_id)) for tenant, message_id in rows]
+    found.orders = [Order(*row) for row in read("SELECT message_id, place FROM torture_orders")]
     found.keys = [Key(*row) for row in read("SELECT key, status, lease_id FROM inbox")]
-    return found
 
 
 def _reader(database: str) -> Any:

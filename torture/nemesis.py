@@ -21,12 +21,14 @@ from torture.journal import Journal
 from torture.node import Node
 from torture.places import Place
 
+_AWAY_SECONDS = 10.0
 _DAY = 86_400.0
 _INJECTION_SECONDS = 15.0
 _STEPS = (1.0, -1.0, 60.0, -60.0, 3600.0, -3600.0, _DAY, -_DAY, 40 * _DAY, -40 * _DAY)
 _MANNERS: tuple[dict[str, float], ...] = ({"drop": 0.1}, {"busy": 0.2}, {"hang up": 0.3}, {"slow": 0.5})
 _STOP_MODES: tuple[StopMode, ...] = ("fast", "immediate")
 _AT_COMMIT: tuple[Trouble, ...] = ("cut before commit", "cut after commit", "swallow commit")
+Fault = Callable[[random.Random], None]
 MANNERS: dict[str, float] = {"drop": 0.005, "busy": 0.005, "hang up": 0.01, "slow": 0.05}
 
 
@@ -65,40 +67,43 @@ class Nemesis:
         self.missing: list[str] = []
         self._weights = self._choose()
 
-    def _choose(self) -> dict[Callable[[random.Random], None], float]:
-        """What can be done here; what cannot is said."""
-        weights: dict[Callable[[random.Random], None], float] = {
-            self._kill: 10,
-            self._pause: 1.5,
-            self._terminate: 1,
-            self._manners: 0.7,
-            self._kill_caller: 0.7,
+    def _choose(self) -> dict[str, tuple[Fault, float]]:
+        """What can be done here, by the name it is noted under; what cannot is said."""
+        weights: dict[str, tuple[Fault, float]] = {
+            "killed": (self._kill, 10),
+            "paused": (self._pause, 1.5),
+            "sigterm": (self._terminate, 1),
+            "target": (self._manners, 0.7),
+            "caller killed": (self._kill_caller, 0.7),
         }
         if any(node.clock for node in self._nodes):
-            weights[self._step_clock] = 1.5
+            weights["clock"] = (self._step_clock, 1.5)
         else:
             self.missing.append("clock: no C compiler is here, so no clock is stepped")
         if self._place.server is not None:
-            weights |= {self._restart: 2, self._away: 0.3, self._cut: 0.8, self._black_hole: 0.5}
-            weights[self._cut_at_commit] = 3
-            return weights
+            weights |= {"postgres restarted": (self._restart, 2), "postgres away": (self._away, 0.3)}
+            weights |= {"cut": (self._cut, 0.8), "black hole": (self._black_hole, 0.5)}
+            return weights | {"commit cut": (self._cut_at_commit, 3)}
         if self._place.disk is not None:
-            weights[self._fill_disk] = 0.7
+            weights["full disk"] = (self._fill_disk, 0.7)
         elif self._place.wants_disk:
             self.missing.append("full disk: only root can mount a small one")
         if can_trace():
-            weights[self._fail_fsync] = 0.5
+            weights["fsync error"] = (self._fail_fsync, 0.5)
         else:
             self.missing.append("fsync error: strace is not installed, or may not trace here")
         return weights
+
+    def owed(self) -> list[str]:
+        """The kinds that have not happened yet."""
+        return [name for name in self._weights if not self.counts[name]]
 
     def run(self, over: Callable[[], bool], *, pace: float) -> None:
         """One fault after another, on average one in `pace` seconds, until it is enough; then everything is well again."""
         running: list[Future[None]] = []
         with ThreadPoolExecutor(len(self._nodes) + 4) as pool:
             while not over():
-                fault = self._chance.choices(list(self._weights), list(self._weights.values()))[0]
-                running.append(pool.submit(fault, random.Random(self._chance.random())))
+                running.append(pool.submit(self._next(), random.Random(self._chance.random())))
                 running = [each for each in running if not self._ended(each)]
                 while len(running) >= len(self._nodes) + 3 and not over():
                     self._over.wait(0.02)
@@ -108,6 +113,14 @@ class Nemesis:
         for each in running:
             self._ended(each, wait=True)
         self._journal.keep()
+
+    def _next(self) -> Fault:
+        """Every second time one that has not happened yet, if there is any; else by their weights."""
+        owed = self.owed()
+        if owed and self._chance.random() < 0.5:
+            return self._weights[self._chance.choice(owed)][0]
+        faults = list(self._weights.values())
+        return self._chance.choices(faults, [weight for _, weight in faults])[0][0]
 
     def watch(self, until: threading.Event) -> None:
         """Note when the machine itself stood still: then leases end without anybody's doing."""
@@ -160,9 +173,11 @@ class Nemesis:
             at = time.monotonic()
             node.send(signal.SIGSTOP)
             # To the end even when the round is over: shorter than the lease it would be no fault.
-            threading.Event().wait(self._lease * chance.uniform(1.1, 1.5))
+            until = time.monotonic() + self._lease * chance.uniform(1.1, 1.5)
+            locked = self._place.is_locked(until)
+            threading.Event().wait(max(0.0, until - time.monotonic()))
             node.send(signal.SIGCONT)
-            self._note("paused", at, node.name)
+            self._note("paused", at, node.name, locked=locked)
         finally:
             node.trouble.release()
 
@@ -207,7 +222,7 @@ class Nemesis:
         self._stop_server(chance, "postgres restarted", 0)
 
     def _away(self, chance: random.Random) -> None:
-        self._stop_server(chance, "postgres away", chance.uniform(2, 10))
+        self._stop_server(chance, "postgres away", _AWAY_SECONDS if chance.random() < 0.5 else chance.uniform(2, 10))
 
     def _stop_server(self, chance: random.Random, fault: str, seconds: float) -> None:
         server = self._place.server
@@ -268,18 +283,21 @@ class Nemesis:
             at = time.monotonic()
             node.kill()
             node.start(prefix=["strace", "-f", "-qq", "-o", str(told), "-e", "trace=fsync,fdatasync", "-e", inject])
+            self._note("killed", at, node.name)
             failed = self._until_injected(told)
             self._over.wait(chance.uniform(0.5, 3))
+            at = time.monotonic()
             node.kill()
             node.start_quickly()
-            self._note("fsync error" if failed else "killed", at, node.name)
+            self._note("killed", at, node.name) if failed is None else self._note("fsync error", failed, node.name)
         finally:
             node.trouble.release()
 
-    def _until_injected(self, told: Path) -> bool:
-        """Wait until strace says that it has made a call fail."""
-        deadline = time.monotonic() + _INJECTION_SECONDS
-        while time.monotonic() < deadline and not self._over.wait(0.1):
-            if "INJECTED" in told.read_text(errors="replace"):
-                return True
-        return "INJECTED" in told.read_text(errors="replace")
+    def _until_injected(self, told: Path) -> float | None:
+        """Wait until strace says that it has made a call fail; since when it can have."""
+        deadline, since = time.monotonic() + _INJECTION_SECONDS, time.monotonic()
+        while "INJECTED" not in told.read_text(errors="replace"):
+            since = time.monotonic()
+            if since > deadline or self._over.wait(0.1):
+                return None
+        return since

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal
+
+import apsw
 
 from tests.servers.postgres import PostgresServer
 from tests.servers.postgres_proxy import PostgresProxy
 
 Kind = Literal["sqlite", "postgres"]
 _DISK_MEBIBYTES = 192
+_LOCK_MILLISECONDS = 500
 
 
 class SmallDisk:
@@ -77,6 +82,18 @@ class Place:
         if node not in self.proxies:
             self.proxies[node] = PostgresProxy(self.url)
         return self.proxies[node].url
+
+    def is_locked(self, until: float) -> bool:
+        """Whether nobody can write to the file all the time until then, as when a stopped process holds its lock."""
+        if self.server is not None:
+            return False
+        with closing(apsw.Connection(self.url.removeprefix("sqlite:///"))) as file:
+            while time.monotonic() < until:
+                file.set_busy_timeout(_LOCK_MILLISECONDS)
+                with suppress(apsw.Error):
+                    file.execute("BEGIN IMMEDIATE; ROLLBACK")
+                    return False
+        return True
 
     def remove(self, *, keep: bool) -> None:
         """Stop what runs; with `keep` leave the data to be looked at."""

@@ -18,7 +18,7 @@ class Plan:
     seconds: float = 0.0
     round_messages: int = 30_000
     nodes: int = 3
-    callers: int = 1
+    callers: int = 2
     sessions: int = 24
     closers: int = 2
     hook_sessions: int = 10
@@ -29,6 +29,7 @@ class Plan:
     lease: float = 8.0
     inbox_lease: float = 3.0
     calm: bool = False
+    every_kind: bool = False
 
     def lightened(self) -> Plan:
         """The same with a few of everything, for machines with other things to do."""

@@ -15,9 +15,12 @@ from typing import Any
 import apsw
 import psycopg
 
+from torture.asking import ask
+from torture.blame import blamed
 from torture.caller import ORDERS, connect
 from torture.evidence import Evidence, gather
 from torture.journal import Journal
+from torture.moments import Onlooker
 from torture.nemesis import MANNERS, Nemesis
 from torture.places import Place
 from torture.plan import Plan
@@ -25,6 +28,7 @@ from torture.rules import Violation, check, duplicates
 from torture.stage import Stage
 
 _CALM_SECONDS = 180.0
+_LONGEST = 2.5
 _OPEN = (
     "SELECT (SELECT count(*) FROM inbound_queue WHERE status IN ('pending', 'processing', 'failed'))"
     " + (SELECT count(*) FROM hook_outbox WHERE status IN ('pending', 'processing', 'failed'))"
@@ -41,6 +45,8 @@ class Outcome:
     acknowledged: Counter[str] = field(default_factory=Counter)
     arrivals: Counter[str] = field(default_factory=Counter)
     repetitions: Counter[str] = field(default_factory=Counter)
+    repeated_by: Counter[str] = field(default_factory=Counter)
+    looks: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -62,7 +68,7 @@ def play(plan: Plan, number: int, enough: Callable[[int, Counter[str]], bool]) -
             _torment(plan, stage, place, outcome, enough)
         finally:
             stage.kill()
-        evidence = gather(folder, place.url, lease=plan.lease, inbox_lease=plan.inbox_lease)
+        evidence = gather(folder, place.url, nodes=plan.nodes, lease=plan.lease, inbox_lease=plan.inbox_lease)
         _judge(outcome, evidence)
     except BaseException:
         outcome.violations.append(Violation("harness", "the round itself failed"))
@@ -93,11 +99,12 @@ def _torment(
     outcome.missing = nemesis.missing
     rested = threading.Event()
     threading.Thread(target=nemesis.watch, args=[rested], daemon=True).start()
+    onlooker = Onlooker(place.url, Journal(folder / "moments.jsonl"))
     if plan.calm:
         while not enough(stage.acknowledged, nemesis.counts):
             rested.wait(0.1)
     else:
-        nemesis.run(lambda: enough(stage.acknowledged, nemesis.counts), pace=plan.pace)
+        nemesis.run(_over(plan, stage, nemesis, enough), pace=plan.pace)
     outcome.faults = nemesis.counts
     outcome.violations += [Violation("harness", repr(error)) for error in nemesis.errors]
     stage.behave({})
@@ -106,9 +113,24 @@ def _torment(
         outcome.violations.append(Violation("liveness", f"{left} still open {_CALM_SECONDS:g} s after the last fault"))
     rested.set()
     journal.close()
+    onlooker.close()
+    ask(folder, [node.port for node in stage.nodes if node.port], stage.target, outcome.seed)
     for node in stage.nodes:
         if (code := node.terminate()) != 0:
             outcome.violations.append(Violation("stopping", f"{node.name} ended with {code} at rest"))
+
+
+def _over(
+    plan: Plan, stage: Stage, nemesis: Nemesis, enough: Callable[[int, Counter[str]], bool]
+) -> Callable[[], bool]:
+    """When it is enough, and where every kind of fault is wanted, each has happened; or time is up all the same."""
+    deadline = time.monotonic() + _LONGEST * plan.seconds
+
+    def over() -> bool:
+        kinds_missing = plan.every_kind and nemesis.owed() and time.monotonic() < deadline
+        return enough(stage.acknowledged, nemesis.counts) and not kinds_missing
+
+    return over
 
 
 def _until_calm(database: str, stage: Stage) -> int:
@@ -132,15 +154,20 @@ def _judge(outcome: Outcome, evidence: Evidence) -> None:
     for entry in evidence.ledger:
         if entry["kind"] in ("acknowledged", "received") or (entry["pipe"], entry["kind"]) == ("inbox", "processed"):
             noted[_name(entry)] += 1
+    outcome.faults["receiver killed"] = len(evidence.noted("hooks", "receiver killed"))
     outcome.acknowledged = noted
     outcome.arrivals = Counter(entry["pipe"] for entry in evidence.arrivals)
     outcome.repetitions = Counter(duplicates(evidence))
+    outcome.repeated_by = blamed(evidence)
+    outcome.looks = Counter({"at the tables during a round": len(evidence.moments)})
+    outcome.looks["at what the API reports"] = len(evidence.reported)
+    outcome.looks["at recipients who opted out"] = len(evidence.noted("outbound", "opted out"))
     outcome.violations += check(evidence)
 
 
 def _name(entry: dict[str, Any]) -> str:
     if entry["kind"] == "received":
         return "hooks by receiver"
-    if entry["pipe"] == "outbound" and entry["place"] == "c":
+    if entry["pipe"] == "outbound" and entry["place"].startswith("c/"):
         return "outbound in own transactions"
     return str(entry["pipe"])

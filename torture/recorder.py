@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import random
 import re
 import sys
@@ -14,9 +15,11 @@ import msgspec
 import uvloop
 
 from torture.journal import Journal
+from torture.saying import SIGNING_KEY, hook_said, inbound_said, outbound_said
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _NAMED = re.compile(rb"\r\nwebhook-id: *([^\r]+)", re.IGNORECASE)
+_NODE = re.compile(rb"\r\ntorture-node-([^:\r]+): *([0-9a-f]+)", re.IGNORECASE)
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
 _STALE_BODY = b'{"stale": true}'
@@ -26,6 +29,9 @@ _STALE = (
     + _STALE_BODY
 )
 _KEEP_EVERY = 0.1
+_STALLED = 0.1
+_RELUCTANT_SECONDS = 2.0
+"""Whoever opts out refuses at first, so that messages are waiting when it does."""
 
 
 class Target:
@@ -36,6 +42,7 @@ class Target:
         self.chance = random.Random(seed)
         self.manners: dict[str, float] = {}
         self.highest: dict[str, int] = {}
+        self.reluctant: dict[str, float] = {}
 
     def take(self, path: str, head: bytes, body: bytes) -> tuple[str, float]:
         """Write one request down; how it is answered, and after how long."""
@@ -52,6 +59,10 @@ class Target:
             if entry["token"] < highest:
                 return "stale"
             self.highest[entry["session"]] = entry["token"]
+        if entry["pipe"] == "outbound" and entry["place"].startswith("o/"):
+            now = time.monotonic()
+            if now - self.reluctant.setdefault(entry["place"], now) < _RELUCTANT_SECONDS:
+                return "busy"
         drawn = self.chance.random()
         for manner in ("drop", "busy", "hang up"):
             drawn -= self.manners.get(manner, 0)
@@ -62,14 +73,24 @@ class Target:
 
 def _entry(path: str, head: bytes, body: bytes) -> dict[str, Any]:
     pipe, _, rest = path.strip("/").partition("/")
-    if pipe == "out":
-        named = _NAMED.search(head)
-        return {"pipe": "outbound", "id": named[1].decode() if named else "", "place": rest}
     document = msgspec.json.decode(body)
+    if pipe == "out":
+        named, node = _NAMED.search(head), _NODE.search(head)
+        signed = node is not None and hmac.digest(SIGNING_KEY, body, "sha256").hex() == node[2].decode()
+        return {
+            "pipe": "outbound",
+            "id": named[1].decode() if named else "",
+            "node": node[1].decode() if node else "",
+            "place": rest,
+            "said": outbound_said(rest, document) if signed else "not signed",
+        }
     if pipe == "hooks":
-        return {"pipe": "hooks", "node": rest} | {name: document[name] for name in ("id", "attempt", "event_type")}
+        entry = {"pipe": "hooks", "node": rest} | {name: document[name] for name in ("id", "attempt", "event_type")}
+        return entry | {"said": hook_said(document["session_id"], document["event_type"], document["payload"])}
     wanted = {"id": "message_id", "session": "session_id", "seq": "seq", "attempt": "attempt", "token": "token"}
-    return {"pipe": "inbound", "node": document["node"]} | {name: document[field] for name, field in wanted.items()}
+    entry = {"pipe": "inbound", "node": document["node"]} | {name: document[field] for name, field in wanted.items()}
+    said = (document[name] for name in ("session_id", "origin", "content", "payload"))
+    return entry | {"said": inbound_said(*said)}
 
 
 class Connection(asyncio.Protocol):
@@ -119,7 +140,11 @@ async def main(folder: Path, port: int, seed: int) -> None:
     await loop.create_server(lambda: Connection(target), "127.0.0.1", port, backlog=4096)
     print(f"recording since {time.monotonic():.3f}", flush=True)
     while True:
+        before = time.monotonic()
         await asyncio.sleep(_KEEP_EVERY)
+        # What came meanwhile is written down so much later than it came.
+        if (stalled := time.monotonic() - before - _KEEP_EVERY) > _STALLED:
+            journal.add(pipe="recorder", at=before + _KEEP_EVERY, until=before + _KEEP_EVERY + stalled)
         journal.keep(durable=False)
 
 

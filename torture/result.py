@@ -43,6 +43,8 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], command: str) -> dict[str, 
         "acknowledged": total("acknowledged"),
         "arrivals": total("arrivals"),
         "repetitions": total("repetitions"),
+        "repeated by": total("repeated_by"),
+        "looks": total("looks"),
         "faults": total("faults"),
         "left out": sorted({sentence for outcome in outcomes for sentence in outcome.missing}),
         "violations": dict(violations),
@@ -56,6 +58,8 @@ def table(result: dict[str, Any]) -> str:
     lines += [(f"arrived: {name}", count) for name, count in result["arrivals"].items()]
     lines += [(f"arrived again: {name}", count) for name, count in result["repetitions"].items()]
     lines += [(f"fault: {name}", count) for name, count in result["faults"].items()]
+    lines += [(f"accepted, and again after: {name}", count) for name, count in result["repeated by"].items()]
+    lines += [(f"looked {name}", count) for name, count in result["looks"].items()]
     lines += [(f"violation: {name}", count) for name, count in result["violations"].items()]
     lines.append(("violations in all", sum(result["violations"].values())))
     width = max(len(name) for name, _ in lines)

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from torture.blame import is_hindered
 from torture.evidence import Evidence
 from torture.rules_hooks import HOOK_RULES
 from torture.rules_inbound import INBOUND_RULES
 from torture.rules_inbox import INBOX_RULES
 from torture.rules_outbound import OUTBOUND_RULES
+from torture.rules_reported import REPORTED_RULES
 
 Rule = Callable[[Evidence], Iterator[str]]
 
@@ -29,17 +31,11 @@ def answers_are_expected(evidence: Evidence) -> Iterator[str]:
 
 def whoever_is_told_to_stop_ends_well(evidence: Evidence) -> Iterator[str]:
     """A node that is told to stop ends with 0 unless its database was away just then."""
-    away = [fault for fault in evidence.faults if fault["fault"] in DATABASE_FAULTS]
     for fault in evidence.faults:
-        if fault["fault"] != "sigterm" or fault["exit"] == 0:
-            continue
-        if not any(other["at"] <= fault["until"] and other["until"] >= fault["at"] for other in away):
+        if fault["fault"] == "sigterm" and fault["exit"] != 0 and not is_hindered(fault, evidence):
             yield f"{fault['node']} ended with {fault['exit']} {fault['at']:.1f}"
 
 
-DATABASE_FAULTS = frozenset(
-    {"postgres restarted", "postgres away", "cut", "black hole", "commit cut", "full disk", "fsync error"}
-)
 RULES: dict[str, Rule] = {
     "answers": answers_are_expected,
     "stopping": whoever_is_told_to_stop_ends_well,
@@ -47,6 +43,7 @@ RULES: dict[str, Rule] = {
     **HOOK_RULES,
     **OUTBOUND_RULES,
     **INBOX_RULES,
+    **REPORTED_RULES,
 }
 
 

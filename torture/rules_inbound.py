@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from torture.blame import accepted, in_order, unexplained
+from torture.attempts import counted
+from torture.blame import ACCEPTED, accepted, in_order, unexplained
 from torture.evidence import Evidence
 
 
@@ -36,14 +37,32 @@ def sources_are_stored_once(evidence: Evidence) -> Iterator[str]:
             yield f"{entry['session']}:{entry['n']} was acknowledged as {entry['id']} and is {stored}"
 
 
+def what_arrives_was_said(evidence: Evidence) -> Iterator[str]:
+    """Every arrival is one that was acknowledged, for the same session and with the same number and content."""
+    said = {entry["id"]: entry for entry in evidence.noted("inbound", "acknowledged")}
+    for entry in evidence.arrived("inbound"):
+        told = said.get(entry["id"])
+        if told is None:
+            yield f"message {entry['id']} of {entry['session']} came and nobody was told that it was taken"
+        elif (entry["session"], entry["seq"]) != (told["session"], told["seq"]):
+            yield f"message {entry['id']} came as {entry['seq']} of {entry['session']}, not of {told['session']}"
+        elif entry["said"] != told["said"]:
+            yield f"message {entry['id']} of {entry['session']} does not say what was said"
+
+
 def sessions_are_in_order(evidence: Evidence) -> Iterator[str]:
-    """First arrivals follow `seq`, `seq` follows the order of the answers, and no number is left out."""
+    """Arrivals, and those that were accepted, begin in the order of `seq`; that is the order of the answers, with no gap."""
     came: dict[str, list[int]] = defaultdict(list)
+    yes: dict[str, list[int]] = defaultdict(list)
     for entry in evidence.arrived("inbound"):
         came[entry["session"]].append(entry["seq"])
+        if entry["answer"] in ACCEPTED:
+            yes[entry["session"]].append(entry["seq"])
     for session, seqs in came.items():
         if not in_order(seqs):
             yield f"first deliveries of {session} came as {list(dict.fromkeys(seqs))[:50]}"
+        if not in_order(yes[session]):
+            yield f"{session} accepted in the order {list(dict.fromkeys(yes[session]))[:50]}"
         if missing := set(range(1, max(seqs) + 1)) - set(seqs):
             yield f"{session} never got {sorted(missing)[:10]} and got what follows"
     enqueued: dict[str, int] = defaultdict(int)
@@ -58,16 +77,7 @@ def repetitions_have_a_fault(evidence: Evidence) -> Iterator[str]:
 
 
 def attempts_are_counted(evidence: Evidence) -> Iterator[str]:
-    """Each arrival is an attempt of its own, and no more arrive than are counted."""
-    came: dict[int, list[int]] = defaultdict(list)
-    for entry in evidence.arrived("inbound"):
-        came[entry["id"]].append(entry["attempt"])
-    for message in evidence.messages:
-        attempts = came.get(message.id, [])
-        if len(set(attempts)) != len(attempts):
-            yield f"message {message.id} came with the attempts {attempts}"
-        elif attempts and max(attempts) > message.attempts:
-            yield f"message {message.id} came with attempt {max(attempts)} and counts {message.attempts}"
+    yield from counted(evidence, "inbound", evidence.messages)
 
 
 def tokens_are_fences(evidence: Evidence) -> Iterator[str]:
@@ -78,7 +88,7 @@ def tokens_are_fences(evidence: Evidence) -> Iterator[str]:
         claim = (entry["session"], entry["token"])
         if claims.setdefault(claim, entry["id"]) != entry["id"]:
             yield f"token {entry['token']} of {entry['session']} was used for {claims[claim]} and for {entry['id']}"
-        if entry["answer"] in ("ok", "hang up"):
+        if entry["answer"] in ACCEPTED:
             said_yes.add((entry["id"], entry["token"]))
     for message in evidence.messages:
         if message.status == "delivered" and (message.id, message.token) not in said_yes:
@@ -114,6 +124,7 @@ def nothing_is_left_over(evidence: Evidence) -> Iterator[str]:
 INBOUND_RULES = {
     "inbound: nothing lost": nothing_is_lost,
     "inbound: stored once": sources_are_stored_once,
+    "inbound: what was said": what_arrives_was_said,
     "inbound: order": sessions_are_in_order,
     "inbound: repetitions": repetitions_have_a_fault,
     "inbound: attempts": attempts_are_counted,

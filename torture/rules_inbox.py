@@ -8,6 +8,9 @@ from itertools import pairwise
 
 from torture.evidence import Entry, Evidence
 
+_HELD_UP = 0.5
+"""Seconds by which a busy machine may be late with a cancellation."""
+
 
 def a_key_is_processed_once(evidence: Evidence) -> Iterator[str]:
     """One lease marks a key, and it stays marked."""
@@ -38,18 +41,42 @@ def a_processed_key_is_not_begun_again(evidence: Evidence) -> Iterator[str]:
 
 
 def nobody_begins_while_another_holds_the_lease(evidence: Evidence) -> Iterator[str]:
-    """A lease began after it was asked for, so that nobody else can hold it for its length from then on."""
+    """A lease lasts for its length from when it was asked for, and then extended, unless its holder gave it up."""
     begun: dict[str, list[Entry]] = defaultdict(list)
     for entry in evidence.noted("inbox", "begun"):
         begun[entry["key"]].append(entry)
+    held = {entry["lease"]: entry["asked"] for entry in evidence.noted("inbox", "begun")}
+    for entry in evidence.noted("inbox", "extended"):
+        held[entry["lease"]] = max(held[entry["lease"]], entry["asked"])
+    given_up = {entry["lease"]: entry["asked"] for entry in evidence.noted("inbox", "released")}
     for key, holders in begun.items():
         for first, second in pairwise(sorted(holders, key=lambda entry: float(entry["at"]))):
-            if second["lease"] != first["lease"] and second["at"] < first["asked"] + evidence.inbox_lease:
-                yield f"{key} was begun twice within {second['at'] - first['asked']:.2f} s"
+            until = min(held[first["lease"]] + evidence.inbox_lease, given_up.get(first["lease"], float("inf")))
+            if second["lease"] != first["lease"] and second["at"] < until:
+                yield f"{key} was begun again {until - second['at']:.2f} s before its lease was over"
+
+
+def no_block_runs_beside_another(evidence: Evidence) -> Iterator[str]:
+    """A program that handles a key once has left its block, or is dead, before another enters it.
+
+    One that loses its lease is told so after a last question, within a third of the lease, and has then marked nothing.
+    """
+    left = {entry["lease"]: entry["at"] for entry in evidence.noted("inbox", "left")}
+    marked = {entry["lease"] for entry in evidence.noted("inbox", "processed")}
+    entered: dict[str, list[Entry]] = defaultdict(list)
+    for entry in evidence.noted("inbox", "begun"):
+        if entry["lease"] in left:
+            entered[entry["key"]].append(entry)
+    for key, blocks in entered.items():
+        for first, second in pairwise(sorted(blocks, key=lambda entry: float(entry["at"]))):
+            beside = left[first["lease"]] - second["at"]
+            if beside > (0 if first["lease"] in marked else evidence.inbox_lease / 3 + _HELD_UP):
+                yield f"{key} was entered {beside:.2f} s before its first block was left"
 
 
 INBOX_RULES = {
     "inbox: processed once": a_key_is_processed_once,
     "inbox: memory": a_processed_key_is_not_begun_again,
     "inbox: leases": nobody_begins_while_another_holds_the_lease,
+    "inbox: blocks": no_block_runs_beside_another,
 }

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from torture.blame import accepted, unexplained
-from torture.evidence import Attempt, Evidence, Sent
+from torture.attempts import are_too_many
+from torture.blame import GOES_ON, accepted, unexplained
+from torture.evidence import Attempt, Entry, Evidence, Sent
+from torture.saying import order_body, outbound_said
 
-_ON_ITS_WAY = 2.0
-"""Seconds that a request which had left may take to be read, on a busy machine."""
+_ON_ITS_WAY = 0.3
+"""Seconds that a request which had left may take to be read, besides those in which the target itself stood still."""
 
 
 def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
@@ -31,16 +33,46 @@ def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
             yield f"message {message.id} ended as {message.status} after {message.attempts} attempts"
 
 
+def what_arrives_was_said(evidence: Evidence) -> Iterator[str]:
+    """Who was told of an id gets that very message: under its tenant and key, to its address, with what it says."""
+    rows = {message.id: message for message in evidence.sent}
+    said = {order.id: outbound_said(order.place, order_body(order.place)) for order in evidence.orders}
+    places = {order.id: order.place for order in evidence.orders}
+    for entry in evidence.noted("outbound", "acknowledged"):
+        row = rows.get(entry["id"])
+        if row is not None and _place(row) != entry["place"]:
+            yield f"message {row.id} was acknowledged to whoever sent to {entry['place']} and goes to {_place(row)}"
+        if row is not None and row.tenant != entry.get("tenant", row.tenant):
+            yield f"message {row.id} of {entry['tenant']} is kept for {row.tenant}"
+        if "said" in entry:
+            said[entry["id"]], places[entry["id"]] = entry["said"], entry["place"]
+    for entry in evidence.arrived("outbound"):
+        if entry["id"] not in said:
+            yield f"message {entry['id']} came to {entry['place']} and nobody was told that it was taken"
+        elif entry["place"] != places[entry["id"]]:
+            yield f"message {entry['id']} came to {entry['place']} instead of {places[entry['id']]}"
+        elif entry["said"] != said[entry["id"]]:
+            yield f"message {entry['id']} to {entry['place']} does not say what was said"
+
+
+def _place(message: Sent) -> str:
+    return (message.address or "").partition("/out/")[2]
+
+
 def keys_are_used_once(evidence: Evidence) -> Iterator[str]:
     """One key is one message, whatever was repeated."""
-    remembered, answers = Counter(evidence.idempotent), dict[str, str]()
+    rows = Counter((row.tenant, row.id) for row in evidence.idempotent)
+    answers: dict[tuple[str, str], str] = {}
     for entry in evidence.noted("outbound", "acknowledged"):
         if "key" not in entry:
             continue
-        if remembered[entry["id"]] != 1:
-            yield f"message {entry['id']} is remembered under {remembered[entry['id']]} keys"
-        if answers.setdefault(entry["key"], entry["id"]) != entry["id"]:
-            yield f"{entry['key']} was answered with {answers[entry['key']]} and with {entry['id']}"
+        if (times := rows[entry["tenant"], entry["id"]]) != 1:
+            yield f"message {entry['id']} of {entry['tenant']} is remembered under {times} keys"
+        if (first := answers.setdefault((entry["tenant"], entry["key"]), entry["id"])) != entry["id"]:
+            yield f"{entry['key']} was answered with {first} and with {entry['id']}"
+    for entry in evidence.reported:
+        if entry["pipe"] == "keys" and entry["answered"] != entry["wanted"]:
+            yield f"{entry['id']} was used for {entry['wanted']} and is answered with {entry['answered']}"
     places = Counter(message.address for message in evidence.sent if "/out/m/" in (message.address or ""))
     for address, count in places.items():
         if count > 1:
@@ -48,9 +80,13 @@ def keys_are_used_once(evidence: Evidence) -> Iterator[str]:
 
 
 def messages_exist_exactly_if_their_orders_do(evidence: Evidence) -> Iterator[str]:
-    ours = {message.id for message in evidence.sent if "/out/c/" in (message.address or "")}
-    for message_id in ours.symmetric_difference(evidence.orders):
+    ours = {message.id: _place(message) for message in evidence.sent if "/out/c/" in (message.address or "")}
+    orders = {order.id: order.place for order in evidence.orders}
+    for message_id in ours.keys() ^ orders.keys():
         yield f"message {message_id} {'has no order' if message_id in ours else 'is missing although its order is there'}"
+    for message_id in ours.keys() & orders.keys():
+        if ours[message_id] != orders[message_id]:
+            yield f"message {message_id} of the order {orders[message_id]} goes to {ours[message_id]}"
 
 
 def queue_and_history_are_equal(evidence: Evidence) -> Iterator[str]:
@@ -60,13 +96,18 @@ def queue_and_history_are_equal(evidence: Evidence) -> Iterator[str]:
 
 
 def attempts_are_the_calls(evidence: Evidence) -> Iterator[str]:
-    """Attempts are numbered without a gap, end with the one that was accepted, and are as many as calls were seen."""
+    """Attempts are numbered without a gap and end with the accepted one; what was answered was seen, and no call besides."""
     calls = Counter(entry["id"] for entry in evidence.arrived("outbound"))
+    last = {entry["id"]: entry["at"] for entry in evidence.arrived("outbound")}
+    born = {entry["id"]: entry.get("began", 0.0) for entry in evidence.noted("outbound", "acknowledged")}
     attempts: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in evidence.attempts:
         attempts[attempt.id].append(attempt)
     for message in evidence.sent:
         yield from _counted(message, attempts[message.id], calls[message.id])
+        unseen = message.attempts - calls[message.id]
+        if are_too_many(evidence, unseen, born.get(message.id, 0.0), last.get(message.id, float("inf"))):
+            yield f"message {message.id} counts {message.attempts} attempts; {calls[message.id]} calls were seen"
 
 
 def _counted(message: Sent, made: list[Attempt], calls: int) -> Iterator[str]:
@@ -94,20 +135,31 @@ def stopped_is_stopped(evidence: Evidence) -> Iterator[str]:
     status = {message.id: message.status for message in evidence.sent}
     canceled = {entry["id"]: entry["at"] for entry in evidence.noted("outbound", "canceled")}
     opted = {entry["place"]: entry["at"] for entry in evidence.noted("outbound", "opted out")}
-    paused = [fault for fault in evidence.faults if fault["fault"] == "paused"]
     for entry in evidence.arrived("outbound"):
         stopped = min(canceled.get(entry["id"], float("inf")), opted.get(entry["place"], float("inf")))
         late = entry["at"] - stopped
-        stood_still = any(fault["at"] <= entry["at"] and fault["until"] >= stopped - _ON_ITS_WAY for fault in paused)
-        if late > _ON_ITS_WAY and not stood_still:
-            yield f"message {entry['id']} came {late:.1f} s after it was stopped"
+        if late > _ON_ITS_WAY and not _is_explained(evidence, stopped, entry):
+            yield f"message {entry['id']} came {late:.2f} s after it was stopped ({entry['node']})"
     for message_id in canceled:
         if status.get(message_id) != "canceled":
             yield f"message {message_id} was canceled and is {status.get(message_id)}"
 
 
+def _is_explained(evidence: Evidence, stopped: float, entry: Entry) -> bool:
+    """Whether the target was slow to look, or the call's own node was stopped just when it was about to make it."""
+    stalls = (min(each["until"], entry["at"]) - max(each["at"], stopped) for each in evidence.stalls)
+    return entry["at"] - stopped <= _ON_ITS_WAY + sum(max(0.0, stall) for stall in stalls) or any(
+        fault["fault"] == "paused"
+        and fault["node"] == entry["node"]
+        and fault["until"] >= stopped - _ON_ITS_WAY
+        and fault["at"] <= entry["at"] <= fault["until"] + GOES_ON
+        for fault in evidence.faults
+    )
+
+
 OUTBOUND_RULES = {
     "outbound: nothing lost": nothing_is_lost,
+    "outbound: what was said": what_arrives_was_said,
     "outbound: stored once": keys_are_used_once,
     "outbound: own transactions": messages_exist_exactly_if_their_orders_do,
     "outbound: queue and history": queue_and_history_are_equal,

@@ -17,6 +17,7 @@ from torture.node import Node
 from torture.places import Place
 from torture.plan import Plan
 from torture.producing.settings import Round
+from torture.saying import SIGNING_SECRET
 
 _ENDING_SECONDS = 120.0
 _STEPPED = 2
@@ -59,12 +60,21 @@ class Stage:
             "outbound.poll_seconds": 0.2,
             "outbound.backoff_base_seconds": 0.05,
             "outbound.trusted_destinations": [self.target],
+            # Each call tells in the name of a header which node made it.
+            "outbound.providers": {
+                "webhook": {
+                    "provider": "webhook",
+                    "credentials": {"signing_secret": "env:TORTURE_SIGNING_SECRET"},
+                    "signature_header": f"torture-node-{name}",
+                }
+            },
             "inbox.lease_seconds": self._plan.inbox_lease,
             **({"secrets.key": SECRETS_KEY} if self._place.server else {}),
         }
 
     def _environ(self, name: str) -> dict[str, str]:
-        return environment(self._settings(name), {"PILLARBOX_ADMIN_KEY": ADMIN_KEY})
+        secrets = {"PILLARBOX_ADMIN_KEY": ADMIN_KEY, "TORTURE_SIGNING_SECRET": SIGNING_SECRET}
+        return environment(self._settings(name), secrets)
 
     def _node(self, number: int) -> Node:
         """Every third one is a worker without a door."""
@@ -88,6 +98,7 @@ class Stage:
             folder=str(self._folder),
             seed=self._seed,
             database=database,
+            receivers=self._place.url_for("receivers"),
             ports=[node.port for node in self.nodes if node.port],
             target=self.target,
             sessions=plan.sessions,

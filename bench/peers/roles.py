@@ -24,6 +24,8 @@ from bench.peers.producer import (
 from bench.peers.stamps import text
 
 PAUSES = (0.01, 0.05)
+# The same pauses for everybody.
+_SEED = 20261115
 """Between two jobs at low load, never the same, so that no timer of a worker is met in step."""
 
 
@@ -96,16 +98,18 @@ def _fill_blocking(producer: BlockingProducer, seconds: float, most: float) -> N
 
 async def _ping(producer: Producer) -> None:
     print("ready", flush=True)
+    pauses = random.Random(_SEED)
     loop = asyncio.get_running_loop()
     while await loop.run_in_executor(None, sys.stdin.readline):
-        await asyncio.sleep(random.uniform(*PAUSES))
+        await asyncio.sleep(pauses.uniform(*PAUSES))
         await producer.one(text())
 
 
 def _ping_blocking(producer: BlockingProducer) -> None:
     print("ready", flush=True)
+    pauses = random.Random(_SEED)
     while sys.stdin.readline():
-        time.sleep(random.uniform(*PAUSES))
+        time.sleep(pauses.uniform(*PAUSES))
         producer.one(text())
 
 

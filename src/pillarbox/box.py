@@ -33,16 +33,17 @@ from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
 from pillarbox.settings.extras import require_extras
 from pillarbox.storage import Database
-from pillarbox.storage.backup import back_up
+from pillarbox.storage.backup import back_up, dump
 from pillarbox.storage.checkup import Finding, checkup, network_share_of, require_schema
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
-from pillarbox.storage.restore import Plan, plan_restore, restore
+from pillarbox.storage.restore import Plan, Restored, look_at_restored, plan_restore, restore, take_over_from
 from pillarbox.storage.scratch import scratch_file, scratch_schema
 from pillarbox.telemetry import Metrics, brief, logger
 
-__all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "Plan", "back_up", "open_database"]
-__all__ += ["plan_restore", "restore", "scratch_file", "scratch_schema", "sqlite_path"]
+__all__ = ["DEFAULT_DATABASE", "Finding", "Pillarbox", "Plan", "Restored", "back_up", "dump", "look_at_restored"]
+__all__ += ["open_database", "plan_restore", "restore", "scratch_file", "scratch_schema", "sqlite_path"]
+__all__ += ["take_over_from"]
 
 log = logger(__name__)
 

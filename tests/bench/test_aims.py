@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.aims import flatness, verdicts
+from bench.aims import flatness, unmeasured, verdicts
 from bench.disk import file_system_of
 from bench.page import Causes
 from bench.picture import chart
@@ -44,9 +44,19 @@ def test_every_aim_is_held_against_the_peer_it_names() -> None:
     }
 
 
-def test_a_curve_is_as_flat_as_its_dearest_size() -> None:
+def test_a_curve_is_as_flat_as_its_dearest_size_beside_all_smaller_ones() -> None:
     assert flatness({"microseconds": [80.0, 100.0, 90.0]}) == 0.8
     assert flatness({"microseconds": [80.0, 60.0]}) == 1.0
+    assert flatness({"microseconds": [400.0, 60.0, 75.0]}) == 0.8
+
+
+def test_a_peer_that_could_not_be_measured_is_named() -> None:
+    rows = [
+        row("PgQueuer", "postgres") | {"promise": "at least once"},
+        {"name": "Oban", "store": "postgres", "promise": "at least once", "error": "not installed"},
+        {"name": "the database itself", "store": "postgres", "promise": "none"},
+    ]
+    assert [each["name"] for each in unmeasured(rows)] == ["Oban"]
 
 
 def test_a_miss_without_a_cause_cannot_be_published(tmp_path: Path) -> None:
@@ -54,6 +64,8 @@ def test_a_miss_without_a_cause_cannot_be_published(tmp_path: Path) -> None:
     file.write_text(json.dumps({"SQLite drain": "one writer"}))
     causes = Causes(file)
     assert causes.of("SQLite drain, 1 process / Huey on sqlite") == "one writer"
+    file.write_text(json.dumps({"SQLite drain": "{ours[cost]:.0f} µs"}))
+    assert Causes(file).of("SQLite drain", ours={"cost": 71.6}) == "72 µs"
     with pytest.raises(LookupError, match="PostgreSQL drain"):
         causes.of("outbound: PostgreSQL drain, 1 process / PgQueuer on postgres")
 

@@ -53,6 +53,20 @@ async def test_fifty_concurrent_enqueues_of_one_source_id_make_one_row(node: Nod
     assert await node.statuses("s") == ["pending"]
 
 
+async def test_one_source_id_at_once_from_two_nodes_makes_one_message(node: Node, other: Node) -> None:
+    """For two sessions, so that no lock on a session puts the two in order."""
+    for session in ("a", "b"):
+        await node.open(session)
+    for number in range(20):
+        answers = await asyncio.gather(
+            node.put("a", source_message_id=f"m{number}"),
+            other.put("b", source_message_id=f"m{number}"),
+            return_exceptions=True,
+        )
+        assert sorted(type(answer).__name__ for answer in answers) == ["DuplicateMismatch", "Enqueued"]
+    assert [*(await node.statuses("a")), *(await node.statuses("b"))] == ["pending"] * 20
+
+
 async def test_fifty_transactions_with_one_source_id_make_one_row(node: Node) -> None:
     """Each in a transaction of its own, so that only the index can decide."""
     for session in range(5):

@@ -37,6 +37,7 @@ async def test_a_refused_change_of_a_tenant_keeps_what_was_typed_and_says_where_
         '{"providers": {"email": {"provider": "nobody"}}}': "providers.email",
         "[" * 100_000: "nested too deeply",
         "</textarea><script>alert(1)</script>": "document: Is not JSON at line 1, column 1",
+        '{"name": ' + "9" * 5000 + "}": "document: Holds a number that is too long.",
     }
     for document, sentence in wrong.items():
         reply = await browser.post("/tenants/acme", document=document, seen=seen)

@@ -7,7 +7,8 @@ import pytest
 
 from scripts.reliability import PAGE, RESULTS, WRITERS, rewritten
 
-FILES = sorted([*RESULTS.glob("torture-*.json"), *RESULTS.glob("mutants.json"), *RESULTS.glob("mutmut.json")])
+NAMES = ("torture-*.json", "mutants.json", "mutmut.json", "hostile.json")
+FILES = sorted(path for name in NAMES for path in RESULTS.glob(name))
 
 
 def test_the_page_says_what_the_result_files_say() -> None:

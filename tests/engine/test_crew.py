@@ -5,7 +5,7 @@ import asyncio
 from pillarbox.engine.crew import Crew
 
 
-async def test_what_never_waits_is_done_in_order_by_one_task() -> None:
+async def test_what_never_waits_is_done_in_order_by_few_tasks() -> None:
     done: list[int] = []
     tasks = set()
 
@@ -18,7 +18,23 @@ async def test_what_never_waits_is_done_in_order_by_one_task() -> None:
         crew.add(item)
     await crew.landed()
     assert done == list(range(100))
-    assert len(tasks) == 1
+    assert len(tasks) == 4
+
+
+async def test_others_have_their_turn_while_much_is_done_that_never_waits() -> None:
+    done: list[int] = []
+    seen: list[int] = []
+
+    async def do(item: int) -> None:
+        done.append(item)
+
+    crew = Crew(do)
+    for item in range(100):
+        crew.add(item)
+    while len(done) < 100:
+        await asyncio.sleep(0)
+        seen.append(len(done))
+    assert seen == [32, 64, 96, 100]
 
 
 async def test_whatever_waits_holds_nobody_up() -> None:

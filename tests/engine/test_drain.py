@@ -1,127 +1,14 @@
 """Single moments of the drain's life; what happens when everything happens at once is in tests/simulation."""
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from random import Random
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import datetime
 
-from pillarbox.engine import (
-    Backoff,
-    Bell,
-    Delivered,
-    Drain,
-    Lease,
-    Outcome,
-    Pace,
-    Policy,
-    Retry,
-    Room,
-    Settlement,
-    Skipped,
-    Strand,
-    Turn,
-)
+from pillarbox.engine import Delivered, Drain, Lease, Outcome, Retry, Room, Settlement, Skipped, Turn
 from pillarbox.errors import Unavailable
+from tests.engine.scripted import Row, ScriptedLane, at_once, drain_of, running, slowly, strand
 from tests.simulation.loop import LoopClock, run_virtually
-
-
-@dataclass(frozen=True)
-class Row:
-    id: int
-    attempt_count: int = 1
-
-
-class ScriptedLane:
-    """Hands out the strands it was given, each turn in so many seconds, and keeps what is settled."""
-
-    def __init__(self, *strands: Strand[Row], seconds: float = 1) -> None:
-        self.waiting = list(strands)
-        self.seconds = seconds
-        self.renewed = threading.Semaphore(0)
-        self.settled: list[Settlement[Row]] = []
-        self.turn_errors: list[Exception] = []
-        self.settle_errors: list[Exception] = []
-        self.settle_calls = 0
-
-    async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Row]]:
-        return (await self.turn((), lease, room=room, now=now)).claimed
-
-    async def settle(self, settlements: Sequence[Settlement[Row]], *, now: datetime) -> Sequence[Settlement[Row]]:
-        self.settle_calls += 1
-        if self.settle_errors:
-            raise self.settle_errors.pop(0)
-        self.settled += settlements
-        return ()
-
-    async def turn(
-        self, settlements: Sequence[Settlement[Row]], lease: Lease, *, room: Room, now: datetime
-    ) -> Turn[Row]:
-        await asyncio.sleep(self.seconds)
-        if settlements and self.turn_errors:
-            raise self.turn_errors.pop(0)
-        self.settled += settlements
-        claimed, self.waiting = self.waiting[: max(0, room.slots)], self.waiting[max(0, room.slots) :]
-        return Turn(claimed, ())
-
-    def renew(self, strands: Sequence[Strand[Row]], lease: Lease, *, now: datetime) -> Sequence[Strand[Row]]:
-        self.renewed.release()
-        return strands
-
-    def held(self, strands: Sequence[Strand[Row]]) -> Sequence[Strand[Row]]:
-        return strands
-
-    async def held_by(self, lease: Lease) -> Sequence[Strand[Row]]:
-        return []
-
-    async def release(self, strands: Sequence[Strand[Row]], *, now: datetime) -> None:
-        raise AssertionError("not used")
-
-    async def next_due(self, *, now: datetime) -> datetime | None:
-        return None
-
-    async def prune(self, *, before: datetime, limit: int) -> int:
-        return 0
-
-    @property
-    def outcomes(self) -> list[type[Outcome]]:
-        return [type(settlement.outcome) for settlement in self.settled]
-
-
-def strand(key: str, *ids: int) -> Strand[Row]:
-    return Strand(key, "there", 1, tuple(Row(row_id) for row_id in ids))
-
-
-def drain_of(lane: ScriptedLane, deliver: Callable[[Row], Awaitable[Outcome]], *, concurrency: int = 4) -> Drain[Row]:
-    return Drain(
-        lane,
-        deliver,
-        policy=Policy(Backoff((5,))),
-        lease=Lease("me", timedelta(seconds=30)),
-        pace=Pace(concurrency, timeout=20, poll=3600),
-        clock=LoopClock(asyncio.get_running_loop()),
-        bell=Bell(),
-        random=Random(0),
-    )
-
-
-@asynccontextmanager
-async def running(drain: Drain[Row], *, grace: float = 0) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(drain.run(grace=grace, renewing=nullcontext))
-    yield task
-    drain.stop()
-    await asyncio.wait([task])
-
-
-async def at_once(row: Row) -> Outcome:
-    return Delivered()
-
-
-async def slowly(row: Row) -> Outcome:
-    await asyncio.sleep(10)
-    return Delivered()
 
 
 def test_a_step_delivers_and_settles_everything_that_is_due() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -26,16 +27,16 @@ from starlette.types import Message, Receive, Scope, Send
 from pillarbox.api.app import Api, create_app
 from pillarbox.api.openapi import describe
 from pillarbox.api.routes import ENDPOINTS
-from tests.api.client import ADMIN_KEY
+from tests.api.client import ADMIN_KEY, Client
+from tests.dashboard.signed_in import cookie_of, sign_in
 from tests.hostile.stand import Stand, open_stand
 from tests.servers.daemon import SECONDS
-
-pytestmark = pytest.mark.long
+from tests.servers.postgres import Postgres
 
 SEED = int(os.environ.get("PILLARBOX_TEST_HOSTILE_SEED", "20260101"))
-EXAMPLES = int(os.environ.get("PILLARBOX_TEST_HOSTILE_EXAMPLES", "10"))
+MANY = int(os.environ.get("PILLARBOX_TEST_HOSTILE_EXAMPLES", "10"))
+FEW = 1
 HOST = "testserver"
-KEY = {"Authorization": f"Bearer {ADMIN_KEY}"}
 ABOUT_ANSWERS = [
     not_a_server_error,
     status_code_conformance,
@@ -51,6 +52,7 @@ class Bridge:
     _app: Api
     _stand: Stand
     _loop: asyncio.AbstractEventLoop
+    headers: dict[str, str]
 
     async def hold(self, url: str, opened: "Future[None]", stop: "Future[None]") -> None:
         """Keep a box open, in this thread's loop, until told to stop."""
@@ -58,13 +60,19 @@ class Bridge:
             self._stand = stand
             self._app = create_app(stand.box, admin_key=ADMIN_KEY, bound_hosts=[HOST])
             self._loop = asyncio.get_running_loop()
+            name, cookie = cookie_of(await sign_in(Client(self._app, host=HOST)))
+            self.headers = {"Authorization": f"Bearer {ADMIN_KEY}", name: cookie}
             opened.set_result(None)
             await asyncio.wrap_future(stop)
+
+    @property
+    def names(self) -> dict[str, str]:
+        return self._stand.names
 
     def prepare(self) -> dict[str, str]:
         """Make one of everything, and tell its names."""
         asyncio.run_coroutine_threadsafe(self._stand.prepare(), self._loop).result(SECONDS)
-        return self._stand.names
+        return self.names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,9 +104,13 @@ schema = schemathesis.openapi.from_dict(describe(ENDPOINTS))
 schema.app = bridge
 
 
-@pytest.fixture(scope="module", autouse=True)
-def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True, params=["sqlite", "postgres"])
+def box(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     url = f"sqlite:///{tmp_path_factory.mktemp('description') / 'pillarbox.db'}"
+    if request.param == "postgres":
+        server: Postgres = request.getfixturevalue("postgres")
+        template = request.getfixturevalue("postgres_template")
+        url = server.create_database(f"description_{uuid.uuid4().hex}", template=template)
     opened: Future[None] = Future()
     stop: Future[None] = Future()
     holding = threading.Thread(target=lambda: asyncio.run(bridge.hold(url, opened, stop)))
@@ -110,39 +122,63 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def names() -> dict[str, str]:
-    return bridge.prepare()
+def names(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What there is; made anew for whatever may use it up."""
+    return bridge.names if "[GET " in request.node.name else bridge.prepare()
 
 
-def few(test: Callable[..., None]) -> Callable[..., None]:
-    """A bounded number of examples, the same ones every time."""
-    settings = hypothesis.settings(
-        max_examples=EXAMPLES,
-        deadline=None,
-        database=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    return hypothesis.seed(SEED)(settings(test))
+def examples(number: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """So many requests for each operation, the same ones every time."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        settings = hypothesis.settings(
+            max_examples=number,
+            deadline=None,
+            database=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        return hypothesis.seed(SEED)(settings(test))
+
+    return decorate
 
 
-@schema.parametrize()
-@few
-def test_answers_are_as_the_document_says(case: Any) -> None:
+def check(case: Any) -> None:
     # A schema cannot say all that a field may not hold, and what is left of a spoilt query is often no more than an
     # empty parameter, which counts as not given; test_requests.py spoils queries by hand.
     left_out: list[Any] = [positive_data_acceptance, negative_data_rejection][: 2 if case.method == "GET" else 1]
     if not case.operation.path.startswith("/v1/"):
-        # A page asks who it is before it says anything, also that it does not know the method or the id.
+        # A page says whatever is wrong as a page, and of a form's token first.
         left_out += [unsupported_method, negative_data_rejection]
-    case.call_and_validate(headers=KEY, excluded_checks=left_out)
+    if case.operation.path.startswith("/live/"):
+        # A stream is described as the text it is, not as the events that a program may read out of it.
+        left_out.append(response_schema_conformance)
+    case.call_and_validate(headers=bridge.headers, excluded_checks=left_out)
 
 
-@schema.include(path_regex="{").parametrize()
-@few
-def test_answers_about_what_exists_are_as_the_document_says(names: dict[str, str], case: Any) -> None:
-    """The ids of the other test are made up, so that most of its answers are 404."""
-    kind = "event_id" if case.operation.path.startswith("/v1/hooks") else "id"
+def check_about_what_exists(case: Any, names: dict[str, str]) -> None:
+    """The ids of the other tests are made up, so that most of their answers are 404."""
+    kind = "event_id" if "/hooks/" in case.operation.path else "id"
     for name in case.path_parameters:
         case.path_parameters[name] = names[kind if name == "id" else name]
-    case.call_and_validate(headers=KEY, checks=ABOUT_ANSWERS)
+    case.call_and_validate(headers=bridge.headers, checks=ABOUT_ANSWERS)
+
+
+@schema.include(path_regex="^/(v1|adapters)/").parametrize()
+@examples(FEW)
+def test_answers_about_what_exists_are_as_the_document_says(names: dict[str, str], case: Any) -> None:
+    check_about_what_exists(case, names)
+
+
+@pytest.mark.long
+@schema.parametrize()
+@examples(MANY)
+def test_many_answers_are_as_the_document_says(case: Any) -> None:
+    check(case)
+
+
+@pytest.mark.long
+@schema.include(path_regex="{").parametrize()
+@examples(MANY)
+def test_many_answers_about_what_exists_are_as_the_document_says(names: dict[str, str], case: Any) -> None:
+    check_about_what_exists(case, names)

@@ -3,7 +3,8 @@
 Two workers drain one strand of two rows. A worker claims the strand under a new token, delivers its rows one after another,
 and reports each to the store; a report, like an answer, may be on its way for as long as it likes. Time is one fact: whether
 the lease of the present holder is over. A worker may crash at any step and come back empty, or freeze past its lease with
-everything it holds in its hands and go on as if nothing had happened.
+everything it holds in its hands and go on as if nothing had happened. Left out are renewal, deliveries that fail and are tried
+again, and closing the strand; and the lease of a worker that neither froze nor crashed never ends.
 """
 
 from __future__ import annotations

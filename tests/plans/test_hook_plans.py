@@ -122,6 +122,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "rescue_behind": (order, queries.rescue_behind(rows=heads, now=NOW)),
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),
         "give_back_rows": ("primary key", queries.give_back_rows(rows=[(row, 0) for row in ids], now=NOW)),
+        "open_rows": (order, queries.open_rows(rows=heads)),
         "first_open": (order, queries.first_open(session_id=session(1), seq=fill.delivered)),
         "settle_strands": (strand, queries.settle_strands(rows=settled_strands, now=NOW)),
         "held_by": (order, queries.held_by(holder="here")),

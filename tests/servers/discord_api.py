@@ -11,7 +11,7 @@ import json
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +43,11 @@ class Connection:
         self._deflate = zlib.compressobj()
 
     async def send(self, payload: dict[str, Any]) -> None:
-        data = self._deflate.compress(json.dumps(payload).encode()) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+        await self.send_document(json.dumps(payload).encode())
+
+    async def send_document(self, document: bytes) -> None:
+        """Any bytes as the next message of the stream."""
+        data = self._deflate.compress(document) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         with suppress(ConnectionError, RuntimeError):
             await self.socket.send_bytes(data)
 
@@ -117,6 +121,15 @@ class DiscordApi:
     def dispatch(self, name: str, payload: Any) -> None:
         """Tell every session of an event; whoever is away is told when it resumes."""
         asyncio.run_coroutine_threadsafe(self._dispatch(name, payload), self.loop).result(SECONDS)
+
+    def send(self, act: Callable[[Connection], Coroutine[Any, Any, None]]) -> None:
+        """Do something to every connection."""
+
+        async def act_on_all() -> None:
+            for connection in list(self.connections):
+                await act(connection)
+
+        asyncio.run_coroutine_threadsafe(act_on_all(), self.loop).result(SECONDS)
 
     def cut(self) -> None:
         """Cut every connection; sessions may be resumed."""

@@ -146,6 +146,8 @@ def telegram_api(token: str) -> Iterator[TelegramApi]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body leave one after the other, and the second must not wait to hear of the first.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

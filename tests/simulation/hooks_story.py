@@ -47,7 +47,7 @@ class HooksPlan:
 
 def hooks_plan_from(seed: int) -> HooksPlan:
     random = Random(seed)
-    weather = weather_from(random)
+    weather = weather_from(random, seed=seed)
     return HooksPlan(
         seed,
         weather,

@@ -1,25 +1,38 @@
-"""The lanes that are simulated: how each makes a plan of a seed, and plays it."""
+"""The lanes that are simulated: how each makes a plan of a seed, and plays it.
+
+`engine` is the real loop on a made-up table, which can fail in ways that no database does; the others are the real pipes with
+their own SQL on a database in memory.
+"""
 
 from __future__ import annotations
 
 from tests.simulation.hooks_story import hooks_plan_from, play_hooks
+from tests.simulation.inbound_story import inbound_plan_from, play_inbound
+from tests.simulation.inbox_story import inbox_plan_from, play_inbox
 from tests.simulation.outbound_story import outbound_plan_from, play_outbound
 from tests.simulation.story import Ending
 from tests.simulation.world import plan_from, play
 
-LANES = ("inbound", "hooks", "outbound")
+PIPES = ("inbound", "hooks", "outbound", "inbox")
+LANES = ("engine", *PIPES)
 
 
 def play_seed(lane: str, seed: int) -> tuple[object, Ending]:
     """The plan that a seed makes for a lane, and how it ends."""
     match lane:
+        case "inbound":
+            inbound_plan = inbound_plan_from(seed)
+            return inbound_plan, play_inbound(inbound_plan)
         case "hooks":
             hooks_plan = hooks_plan_from(seed)
             return hooks_plan, play_hooks(hooks_plan)
         case "outbound":
             outbound_plan = outbound_plan_from(seed)
             return outbound_plan, play_outbound(outbound_plan)
-        case "inbound":
+        case "inbox":
+            inbox_plan = inbox_plan_from(seed)
+            return inbox_plan, play_inbox(inbox_plan)
+        case "engine":
             plan = plan_from(seed)
             return plan, play(plan)
         case _:

@@ -47,6 +47,7 @@ class World:
     backoff: Backoff
     longest_delivery: float
     drain: type[Drain[Parcel]]
+    apart: bool = False
     ring_all: Callable[[], None] = lambda: None
 
     def pause(self) -> float:
@@ -67,6 +68,10 @@ class StoreLane:
         self._world = world
         self._name = name
         self.calls = 0
+
+    @property
+    def apart(self) -> bool:
+        return self._world.apart
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed

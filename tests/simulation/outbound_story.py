@@ -56,7 +56,7 @@ class OutboundPlan:
 
 def outbound_plan_from(seed: int) -> OutboundPlan:
     random = Random(seed)
-    weather = weather_from(random)
+    weather = weather_from(random, seed=seed)
     rates = tuple(random.choice([0, 0, 6, 20, 130]) for _ in range(random.randint(1, 4)))
     return OutboundPlan(
         seed,

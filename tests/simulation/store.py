@@ -107,7 +107,9 @@ class Link:
         latency: float,
         rates: Callable[[], Rates],
         ring_all: Callable[[], None],
+        many_writers: bool,
     ) -> None:
+        self.many_writers = many_writers
         self._name = name
         self._store = store
         self._loop = loop

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Generic, Protocol
 
-from pillarbox.engine import Bell, Chore, Drain, Janitor
+from pillarbox.engine import Bell, Chore, Drain, Janitor, drain
 from pillarbox.engine.lease import RowT
 from tests.simulation.loop import LoopClock, NothingLeft, Spinning, VirtualLoop, owned, run_virtually
 from tests.simulation.process import Process, Surroundings
@@ -126,6 +126,7 @@ class PipeStory(ABC, Generic[RowT]):
             latency=self.weather.latency,
             rates=lambda: self.rates,
             ring_all=self.ring_all,
+            many_writers=self.weather.apart,
         )
         self.links[name] = link
         return link
@@ -213,14 +214,32 @@ AHEAD_LASTS = 1000.0
 
 def run_story(story: PipeStory[Any]) -> Ending:
     """Tell a story to its end and say what went wrong."""
+    with apart_from(1 if story.weather.apart else None):
+        return tell_virtually(story.tell, loop=story.loop, watch=story.watch, store=story.store)
+
+
+def tell_virtually(
+    tell: Callable[[], Coroutine[Any, Any, None]], *, loop: VirtualLoop, watch: Watch, store: Store
+) -> Ending:
     with without_logs():
         try:
-            run_virtually(story.tell(), loop=story.loop)
-        except (NothingLeft, Spinning) as error:
-            story.watch.problem(f"{type(error).__name__}: {error}")
-        problems = story.watch.finish()
-        story.store.close()
-    return Ending(problems, story.watch.trace, story.loop.steps["n1"], story.loop.time())
+            run_virtually(tell(), loop=loop)
+        except (NothingLeft, Spinning, TimeoutError) as error:
+            watch.problem(f"{type(error).__name__}: {error}")
+        problems = watch.finish()
+        store.close()
+    return Ending(problems, watch.trace, loop.steps["n1"], loop.time())
+
+
+@contextmanager
+def apart_from(many: int | None) -> Iterator[None]:
+    """Let drains settle and claim at the same time from so many on, or as they do by themselves."""
+    usual = drain._MANY
+    drain._MANY = usual if many is None else many
+    try:
+        yield
+    finally:
+        drain._MANY = usual
 
 
 @contextmanager

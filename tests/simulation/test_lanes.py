@@ -7,27 +7,38 @@ import pytest
 
 from tests.simulation.__main__ import main
 from tests.simulation.hooks_story import HooksPlan, hooks_plan_from, play_hooks
-from tests.simulation.lanes import complaint, play_seed
+from tests.simulation.inbound_story import InboundPlan, inbound_plan_from, play_inbound
+from tests.simulation.inbox_story import inbox_plan_from, play_inbox
+from tests.simulation.lanes import PIPES, complaint, play_seed
 from tests.simulation.outbound_story import OutboundPlan, outbound_plan_from, play_outbound
 from tests.simulation.process import Rates
 from tests.simulation.weather import Weather
 
-SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "60"))
+SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "200"))
 SHARE = 50
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", range(0, SEEDS, SHARE))
-@pytest.mark.parametrize("lane", ["hooks", "outbound"])
+@pytest.mark.parametrize("lane", PIPES)
 def test_whatever_fails_the_promises_of_a_pipe_hold(lane: str, first: int) -> None:
     for seed in range(first, min(first + SHARE, SEEDS)):
         assert complaint(lane, seed) is None
 
 
-@pytest.mark.parametrize("lane", ["hooks", "outbound"])
+@pytest.mark.parametrize("lane", PIPES)
 def test_a_seed_of_a_pipe_tells_the_same_story_every_time(lane: str) -> None:
     for seed in range(10):
         assert play_seed(lane, seed)[1].trace == play_seed(lane, seed)[1].trace
+
+
+def test_messages_reach_their_session_wherever_their_node_is_killed() -> None:
+    plan = InboundPlan(3, Weather(spread=3), sessions=2, messages=6, closes=1)
+    whole = play_inbound(plan)
+    assert whole.steps > 50
+    for step in range(1, whole.steps + 1, 3):
+        ending = play_inbound(replace(plan, weather=replace(plan.weather, kill_at_step=step)))
+        assert not ending.problems, (step, ending.problems, ending.trace)
 
 
 def test_events_are_delivered_wherever_their_node_is_killed() -> None:
@@ -50,6 +61,9 @@ def test_messages_are_sent_wherever_their_node_is_killed() -> None:
 
 def test_one_session_that_always_fails_does_not_hold_up_the_others() -> None:
     for seed in range(10):
+        weather = Weather(concurrency=2, nodes=1 + seed % 2)
+        inbound = play_inbound(InboundPlan(seed, weather, stuck=True, sessions=4, messages=16, destinations=2))
+        assert not inbound.problems, inbound.problems
         plan = HooksPlan(seed, Weather(concurrency=2, nodes=1 + seed % 2), stuck=True, sessions=4, bursts=12)
         ending = play_hooks(plan)
         assert not ending.problems, ending.problems
@@ -63,8 +77,14 @@ def test_one_tenant_that_floods_does_not_hold_up_the_others() -> None:
 
 
 def test_the_stories_are_not_empty() -> None:
+    inbound = "\n".join(line for seed in range(30) for line in play_inbound(inbound_plan_from(seed)).trace)
     hooks = "\n".join(line for seed in range(30) for line in play_hooks(hooks_plan_from(seed)).trace)
     outbound = "\n".join(line for seed in range(30) for line in play_outbound(outbound_plan_from(seed)).trace)
+    inbox = "\n".join(line for seed in range(30) for line in play_inbox(inbox_plan_from(seed)).trace)
+    for ending in ("leased -> processed", "leased -> free", "free -> leased", "kill", "suspended", "ahead"):
+        assert ending in inbox
+    for ending in ("-> delivered", "-> failed", "-> pending", "processing -> expired", "is closed", "kill", "ahead"):
+        assert ending in inbound
     for ending in ("-> delivered", "-> superseded", "-> dead", "-> failed", "kill", "suspended", "wedged", "ahead"):
         assert ending in hooks
     for ending in ("-> sent", "-> failed", "-> expired", "-> canceled", "attempt 2", "is acknowledged", "kill"):
@@ -81,6 +101,7 @@ def test_seeds_can_be_played_from_the_command_line(capsys: pytest.CaptureFixture
 def test_failures_of_the_store_are_survived_without_loss() -> None:
     for seed in range(10):
         weather = Weather(nodes=2, poll=1.0, rates=Rates(store=0.5))
+        assert not play_inbound(InboundPlan(seed, weather, closes=1)).problems
         assert not play_hooks(HooksPlan(seed, weather)).problems
         assert not play_outbound(OutboundPlan(seed, weather)).problems
 

@@ -16,13 +16,14 @@ _KEEPS_TRYING = 4.0
 
 @dataclass(slots=True)
 class Delivery:
-    """One call of a target; `answered` when its answer reached the engine."""
+    """One call of a target; `answered` when its answer reached the engine, not `counted` when it says so itself."""
 
     node: str
     began: float
     done: bool = False
     answered: bool = False
     refused: bool = False
+    counted: bool = True
     ended: float | None = None
 
 

@@ -30,6 +30,8 @@ class Weather:
     rings_lost: float = 0.0
     skew: float = 0.0
     steps: int = 0
+    apart: bool = False
+    """Whether settling goes on while claiming does, as on PostgreSQL, however little there is of both."""
     kill_at_step: int | None = None
 
     @property
@@ -40,7 +42,7 @@ class Weather:
         return not troubled and not failing
 
 
-def weather_from(random: Random) -> Weather:
+def weather_from(random: Random, *, seed: int) -> Weather:
     """From undisturbed to everything at once."""
     lease = random.choice([6.0, 12.0, 30.0])
     timeout = random.choice([lease / 4, lease * 2 / 3])
@@ -73,4 +75,5 @@ def weather_from(random: Random) -> Weather:
         rings_lost=rings_lost,
         skew=when("clocks", random.choice([0.0, 0.1])),
         steps=int(when("clocks", random.randint(1, 3))),
+        apart=seed % 4 == 2,
     )

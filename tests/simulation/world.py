@@ -10,7 +10,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.loop import LoopClock, NothingLeft, Spinning, VirtualLoop, owned, run_virtually
 from tests.simulation.node import Node, World
 from tests.simulation.process import Rates
-from tests.simulation.story import Ending, without_logs
+from tests.simulation.story import Ending, apart_from, without_logs
 from tests.simulation.table import Parcel, State, Table
 from tests.simulation.weather import AN_HOUR, CALM, TROUBLE
 
@@ -39,6 +39,8 @@ class Plan:
     closes: int = 0
     ends: int = 0
     rings_lost: float = 0.0
+    apart: bool = False
+    """Whether settling goes on while claiming does, however little there is of both."""
     kill_at_step: int | None = None
 
     @property
@@ -90,6 +92,7 @@ def plan_from(seed: int) -> Plan:
         closes=int(when("closes", random.randint(1, 4))),
         ends=int(when("ends", random.randint(1, 8))),
         rings_lost=rings_lost,
+        apart=random.random() < 0.4,
     )
 
 
@@ -131,6 +134,7 @@ class Story:
             backoff=BACKOFF,
             longest_delivery=plan.longest_delivery,
             drain=drain,
+            apart=plan.apart,
             ring_all=self.ring_all,
         )
 
@@ -246,7 +250,7 @@ class Story:
 
 def play(plan: Plan, *, drain: type[Drain[Parcel]] = Drain, table: type[Table] = Table) -> Ending:
     """Run a plan to its end and say what went wrong."""
-    with without_logs():
+    with without_logs(), apart_from(1 if plan.apart else None):
         story = Story(plan, drain=drain, table=table)
         try:
             run_virtually(story.tell(), loop=story.loop)

@@ -7,6 +7,7 @@ from itertools import count
 
 from torture.door import Door
 from torture.producing.settings import Producers
+from torture.saying import ORIGIN, inbound_said
 
 
 async def keep_posting(producers: Producers, number: int) -> None:
@@ -52,13 +53,20 @@ async def open_session(producers: Producers, door: Door, session: str) -> bool:
 
 async def _post(producers: Producers, door: Door, session: str, n: int) -> bool:
     source = f"{session}:{n}"
-    body = {"session_id": session, "origin": "torture", "content": source, "source_message_id": source}
+    content, payload = f"{source} \u2013 \u00fc", {"source": source}
+    body = {
+        "session_id": session,
+        "origin": ORIGIN,
+        "content": content,
+        "payload": payload,
+        "source_message_id": source,
+    }
     began = time.monotonic()
     status, answer = await door.insist("POST", "/v1/inbound", body)
     if status in (200, 202):
-        producers.ledger.add(
-            pipe="inbound", kind="acknowledged", session=session, n=n, id=answer["id"], seq=answer["seq"], began=began
-        )
+        said = inbound_said(session, ORIGIN, content, payload)
+        noted = {"session": session, "n": n, "id": answer["id"], "seq": answer["seq"], "said": said, "began": began}
+        producers.ledger.add(pipe="inbound", kind="acknowledged", **noted)
         return True
     if n < 1000 or status != 409:
         producers.unexpected("a message", status, answer)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
+from typing import Any
 
 from torture.door import Door
 from torture.producing.settings import Producers
+from torture.saying import outbound_said
 
 TENANTS = ("acme", "bolt", "crow")
 _ATTEMPTS = 20
+_OPTING_OUT_SECONDS = 1.5
 
 
 async def keep_sending(producers: Producers, number: int) -> None:
@@ -24,25 +29,27 @@ async def keep_sending(producers: Producers, number: int) -> None:
         if drawn < 0.05:
             await _cancel(producers, door, chance, tenant, name)
         elif drawn < 0.055:
-            await _opt_out(producers, door, tenant, name)
+            await _opt_out(producers, door, chance, tenant, name)
         else:
             await _send(producers, door, tenant, name, f"m/{name}")
 
 
+def webhook(target: str, tenant: str, name: str, place: str) -> dict[str, Any]:
+    """A message as it is handed in, the same each time that it is."""
+    said = {"name": name, "text": f"to {place} for {tenant} \u2013 \u00fc"}
+    return {"channel": "webhook", "to": f"{target}/out/{place}", "body": said, "max_attempts": _ATTEMPTS}
+
+
 async def _send(producers: Producers, door: Door, tenant: str, name: str, place: str, **more: object) -> str | None:
-    body = {
-        "channel": "webhook",
-        "to": f"{producers.round.target}/out/{place}",
-        "body": {"name": name},
-        "max_attempts": _ATTEMPTS,
-        **more,
-    }
+    body = webhook(producers.round.target, tenant, name, place) | more
+    began = time.monotonic()
     status, answer = await door.insist("POST", f"/v1/tenants/{tenant}/messages", body, {"Idempotency-Key": name})
     if status != 202:
         producers.unexpected("a message to send", status, answer)
         return None
     message_id: str = answer["message_id"]
-    producers.ledger.add(pipe="outbound", kind="acknowledged", key=name, id=message_id, place=place, tenant=tenant)
+    noted = {"id": message_id, "place": place, "tenant": tenant, "said": outbound_said(place, body["body"])}
+    producers.ledger.add(pipe="outbound", kind="acknowledged", key=name, plain=not more, began=began, **noted)
     return message_id
 
 
@@ -68,11 +75,12 @@ async def _cancel(producers: Producers, door: Door, chance: Random, tenant: str,
             return
 
 
-async def _opt_out(producers: Producers, door: Door, tenant: str, name: str) -> None:
-    """A few messages to one recipient, who does not want them while they are on their way."""
+async def _opt_out(producers: Producers, door: Door, chance: Random, tenant: str, name: str) -> None:
+    """A few messages to one recipient, who refuses them at first and opts out while they are tried again and again."""
     place = f"o/{name}"
     for n in range(6):
         await _send(producers, door, tenant, f"{name}-{n}", place)
+    await asyncio.sleep(chance.uniform(0, _OPTING_OUT_SECONDS))
     contact = f"{producers.round.target}/out/{place}"
     status, answer = await door.insist("POST", f"/v1/tenants/{tenant}/opt-outs", {"contact": contact})
     if status not in (200, 201):

@@ -18,6 +18,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     seed: int
     database: str
+    receivers: str
     ports: Sequence[int]
     target: str
     sessions: int

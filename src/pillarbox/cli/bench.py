@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pillarbox.cli.ending import ending_in_order
 from pillarbox.cli.options import Command, Options
 from pillarbox.cli.output import show_json, show_table
 
@@ -45,9 +46,10 @@ def bench(options: Options, seconds: float) -> None:
     """Measure what this machine and this database can do: enqueue, drain, and latency when idle.
 
     Your rows are not touched. On SQLite it works in a new file in a folder `.pillarbox_bench_...` beside the database, on
-    PostgreSQL in a new schema `pillarbox_bench_...`, and removes it at the end. It does load the disk and the server meanwhile.
+    PostgreSQL in a new schema `pillarbox_bench_...`, and removes it at the end, also when it is interrupted or terminated;
+    what one that was killed has left, the next one removes. It does load the disk and the server meanwhile.
     """
-    with _scratch(options) as url, _progress() as advance:
+    with ending_in_order(), _scratch(options) as url, _progress() as advance:
         figures = asyncio.run(_measure(options, url, seconds, advance))
     database = "sqlite" if url.startswith("sqlite") else "postgresql"
     if options.json:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from pillarbox import __version__
-from pillarbox.cli.backup import backup, restore
+from pillarbox.cli.backup import backup
 from pillarbox.cli.bench import bench
 from pillarbox.cli.chat import chat
 from pillarbox.cli.completion import completion
@@ -30,6 +30,7 @@ from pillarbox.cli.opt_outs import forget, opt_outs
 from pillarbox.cli.options import Group
 from pillarbox.cli.oversight import attention, audit, nodes
 from pillarbox.cli.program import runnable
+from pillarbox.cli.restore import restore
 from pillarbox.cli.send import send
 from pillarbox.cli.serve import serve, worker
 from pillarbox.cli.sessions import sessions

@@ -37,8 +37,9 @@ def _page(path: str, act: Act, summary: str, *, query: type[msgspec.Struct] | No
     return Endpoint("GET", path, act, summary, answers, query=query, problems=(503,), media_type=HTML, needs_key=False)
 
 
-def _form(path: str, act: Act, summary: str) -> Endpoint:
-    answers = {303: None, 404: str}
+def _form(path: str, act: Act, summary: str, *, shown_again: bool = False) -> Endpoint:
+    """A form that is refused is told so on the page it came from, or is shown again with what was typed."""
+    answers = {303: None, 404: str} | ({422: str} if shown_again else {})
     problems = (*FORM_PROBLEMS, 503)
     return Endpoint("POST", path, act, summary, answers, problems=problems, media_type=HTML, needs_key=False)
 
@@ -112,7 +113,7 @@ PAGES = (
     _form(f"{MESSAGE}/retry", message.retry, "Retry a message"),
     _form(f"{MESSAGE}/cancel", message.cancel, "Cancel a message"),
     _page(f"{MESSAGE}/edit", message.edit, "The form to send a message again with changes"),
-    _form(f"{MESSAGE}/resend", message.resend, "Send a message again with changes, as a new one"),
+    _form(f"{MESSAGE}/resend", message.resend, "Send a message again with changes, as a new one", shown_again=True),
     _page(INBOUND, inbound.show, "An inbound message"),
     _form(f"{INBOUND}/retry", inbound.retry, "Try an inbound message now"),
     _form(f"{INBOUND}/expire", inbound.expire, "Give an inbound message up"),
@@ -126,7 +127,7 @@ PAGES = (
     _page("/tenants", tenants.index, "Tenants", query=tenants.TenantsQuery),
     _form("/tenants", tenants.create, "Make a tenant"),
     _page(TENANT, tenants.show, "A tenant, its providers, limits and opt-outs", query=tenants.TenantsQuery),
-    _form(TENANT, tenants.change, "Change a tenant"),
+    _form(TENANT, tenants.change, "Change a tenant", shown_again=True),
     _form(f"{TENANT}/opt-outs", tenants.opt_out, "Opt a contact out"),
     _form(f"{TENANT}/opt-outs/{{opt_out_id}}/remove", tenants.remove_opt_out, "Remove an opt-out"),
     _form(f"{TENANT}/forget", tenants.forget, "Forget a contact"),

@@ -129,6 +129,9 @@ def _read(typed: str) -> NewTenant:
         raise InvalidInput("document", f"is not JSON at {where}: {error.msg}.") from None
     except RecursionError:
         raise InvalidInput("document", "is nested too deeply.") from None
+    except ValueError:
+        # Python refuses to read numbers of thousands of digits.
+        raise InvalidInput("document", "holds a number that is too long.") from None
     return decode_body(typed.encode("utf-8", "replace"), NewTenant)
 
 

@@ -14,10 +14,11 @@ from pillarbox.clock import Clock
 from pillarbox.engine.bell import Bell
 from pillarbox.engine.crew import Crew
 from pillarbox.engine.flight import Flight
+from pillarbox.engine.judgement import judged
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
 from pillarbox.engine.lost import LostStrands
-from pillarbox.engine.outcome import Delivered, Outcome, Retry, Skipped
+from pillarbox.engine.outcome import Delivered, Outcome, Skipped
 from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
@@ -36,6 +37,8 @@ _LAST_WAITS = (1.0, 4.0)
 
 Renewing = Callable[[], AbstractContextManager[None]]
 _SHORTEST_REST = 0.01
+# From so many on, settling and claiming at the same time gains more than a second transaction costs.
+_MANY = 32
 
 
 def _nobody(row: object, outcome: Outcome, seconds: float) -> None:
@@ -132,7 +135,7 @@ class Drain(Generic[RowT]):
     def drop(self, key: str, *, row_id: object = None) -> None:
         """Stop delivering a strand whose hold has just been taken away; with a row, only if that one is in it."""
         flight = self._flights.get(key)
-        if flight and _contains(flight.strand, key, row_id):
+        if flight and flight.strand.is_of(key, row_id):
             flight.lose_now()
         if self._dropped is not None:
             self._dropped.append((key, row_id))
@@ -145,11 +148,21 @@ class Drain(Generic[RowT]):
         return Room.of(slots, Counter(flight.strand.destination for flight in self._flights.values()))
 
     async def _take_turn(self) -> bool:
-        """Settle what ended and claim for the free slots, in one transaction; whether there may be more for what is left."""
+        """Settle what ended and claim for the free slots; whether there may be more for what is left.
+
+        In one transaction, or in two at the same time where there is much of both and the database can do that.
+        """
         settlements, self._finished = self._finished, []
         room = self._room().at_most(self._pace.at_once)
         if not settlements and room.slots <= 0:
             return False
+        if self._lane.apart and not self._unsure and min(len(settlements), room.slots) >= _MANY:
+            await asyncio.gather(self._turn(settlements, room.at_most(0)), self._turn([], room))
+            # What stood behind the settled fell due while others were claimed, which did not see it.
+            return self._room().slots > 0
+        return await self._turn(settlements, room)
+
+    async def _turn(self, settlements: list[Settlement[RowT]], room: Room) -> bool:
         try:
             if self._unsure:
                 await self._give_back_orphans(settlements)
@@ -167,14 +180,16 @@ class Drain(Generic[RowT]):
 
     async def _exchange(self, settlements: Sequence[Settlement[RowT]], room: Room) -> Turn[RowT]:
         """Settle and claim in one transaction, and begin what was claimed, except what was dropped in the meantime."""
-        self._looked, since = self._clock.now(), self._clock.monotonic()
+        now, since = self._clock.now(), self._clock.monotonic()
         if self._stopping:
-            return Turn((), await self._lane.settle(settlements, now=self._looked))
-        self._dropped = []
+            return Turn((), await self._lane.settle(settlements, now=now))
+        if room.slots <= 0:
+            return await self._lane.turn(settlements, self._lease, room=room, now=now)
+        self._looked, self._dropped = now, []
         try:
-            turn = await self._lane.turn(settlements, self._lease, room=room, now=self._looked)
+            turn = await self._lane.turn(settlements, self._lease, room=room, now=now)
             for strand in turn.claimed:
-                if not any(_contains(strand, key, row_id) for key, row_id in self._dropped):
+                if not any(strand.is_of(key, row_id) for key, row_id in self._dropped):
                     self._launch(strand, since=since)
             if self._clock.monotonic() - since > self.renewal.interval:
                 self.renewal.hurry()
@@ -268,25 +283,14 @@ class Drain(Generic[RowT]):
             if flight.lost:
                 log.info("a lease was lost; its delivery was stopped", id=row.id, token=flight.strand.token)
                 return None
-            outcome = self._judge(error, late=self._time_limit.end(flight))
+            late_after = self._pace.timeout if self._time_limit.end(flight) else None
+            outcome = judged(error, self._policy, late_after=late_after, now=self._clock.now())
         finally:
             self._time_limit.end(flight)
         self._observe(row, outcome, self._clock.monotonic() - began)
         if isinstance(outcome, Delivered):
             return outcome
         return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
-
-    def _judge(self, error: BaseException, *, late: bool) -> Outcome:
-        """What an exception means; a destination may raise anything, even a cancellation that nobody asked for."""
-        if late:
-            return Retry(f"The delivery took longer than {self._pace.timeout:g} s.")
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            return Retry("The node stopped during the delivery.", at=self._clock.now())
-        try:
-            return self._policy.judge(error) if isinstance(error, Exception) else Retry(brief(error))
-        except Exception:
-            return Retry(type(error).__name__)
 
     async def _rest(self) -> None:
         """Until the bell, the next due time, or the poll interval, whichever is first."""
@@ -344,7 +348,3 @@ class Drain(Generic[RowT]):
                 token=settlement.strand.token,
                 outcome=type(settlement.outcome).__name__,
             )
-
-
-def _contains(strand: Strand[RowT], key: str, row_id: object) -> bool:
-    return strand.key == key and (row_id is None or any(row.id == row_id for row in strand.rows))

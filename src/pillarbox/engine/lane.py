@@ -28,6 +28,10 @@ class Lane(Protocol[RowT]):
     may be raised by all.
     """
 
+    @property
+    def apart(self) -> bool:
+        """Whether settling can go on in one transaction while claiming does in another."""
+
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[RowT]]: ...
 
     async def settle(self, settlements: Sequence[Settlement[RowT]], *, now: datetime) -> Sequence[Settlement[RowT]]:

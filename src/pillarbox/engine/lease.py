@@ -39,6 +39,10 @@ class Strand(Generic[RowT]):
     token: int
     rows: tuple[RowT, ...]
 
+    def is_of(self, key: str, row_id: object) -> bool:
+        """Whether it is that key's, and has that row in it where one is named."""
+        return self.key == key and (row_id is None or any(row.id == row_id for row in self.rows))
+
 
 @dataclass(frozen=True, slots=True)
 class Settlement(Generic[RowT]):

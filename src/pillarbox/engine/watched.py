@@ -22,6 +22,11 @@ class WatchedLane(Generic[RowT]):
         self._lane = lane
         self._metrics = metrics
 
+    @property
+    def apart(self) -> bool:
+        """Whether settling can go on while claiming does."""
+        return self._lane.apart
+
     async def turn(
         self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime
     ) -> Turn[RowT]:

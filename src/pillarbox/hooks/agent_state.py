@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from pillarbox.hooks.model import AgentState, HookRow, Turn
@@ -43,18 +44,24 @@ class Change(NamedTuple):
 def change_of(row: HookRow) -> Change:
     """What one event tells; tool events tell of activity alone, for output has a path of its own."""
     payload, at = row.payload or {}, row.created_at
-    change = Change(row.session_id, _TURNS.get(row.event_type), at)
-    transcript = text_of(payload, "transcript_path", most=_LONGEST_PATH)
+    told = partial(
+        Change,
+        row.session_id,
+        _TURNS.get(row.event_type),
+        at,
+        transcript_path=text_of(payload, "transcript_path", most=_LONGEST_PATH),
+    )
     match row.event_type:
         case "user_prompt_submit":
-            change = change._replace(last_user_input=_excerpt(payload, "prompt"), last_user_input_at=at)
+            return told(last_user_input=_excerpt(payload, "prompt"), last_user_input_at=at)
         case "agent_stop":
-            change = change._replace(last_turn_completed_at=at, last_summary=_excerpt(payload, "summary"))
+            return told(last_turn_completed_at=at, last_summary=_excerpt(payload, "summary"))
         case "notification":
-            change = change._replace(last_notification=_excerpt(payload, "message"))
+            return told(last_notification=_excerpt(payload, "message"))
         case "error":
-            change = change._replace(last_error=_excerpt(payload, "message") or _excerpt(payload, "code"))
-    return change._replace(transcript_path=transcript)
+            return told(last_error=_excerpt(payload, "message") or _excerpt(payload, "code"))
+        case _:
+            return told()
 
 
 def merged(rows: Iterable[HookRow]) -> list[Change]:
@@ -62,11 +69,15 @@ def merged(rows: Iterable[HookRow]) -> list[Change]:
     changes: dict[str, Change] = {}
     latest: dict[str, datetime] = {}
     for row in rows:
-        new = change_of(row)
-        told = {field: value for field, value in new._asdict().items() if value is not None}
-        changes[row.session_id] = changes.get(row.session_id, new)._replace(**told)
-        latest[row.session_id] = max(row.created_at, latest.get(row.session_id, row.created_at))
+        key, new = row.session_id, change_of(row)
+        before = changes.get(key)
+        changes[key] = new if before is None else Change(*map(_latter, before, new))
+        latest[key] = max(row.created_at, latest.get(key, row.created_at))
     return [changes[key]._replace(last_activity=latest[key]) for key in sorted(changes)]
+
+
+def _latter(before: Any, new: Any) -> Any:
+    return before if new is None else new
 
 
 def state_from(row: Row) -> AgentState:

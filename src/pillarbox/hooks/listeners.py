@@ -6,8 +6,7 @@ import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
-from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,11 +22,17 @@ ALL = "*"
 LONGEST_TYPE = 64
 
 
+class _Listener(NamedTuple):
+    listen: Listen
+    waits: bool
+    """Whether it is async; one that is not may block, so it gets a thread."""
+
+
 class Listeners:
     """Each event goes to every listener of its type, in the order they came, and then to the URL."""
 
     def __init__(self, forward_url: str | None) -> None:
-        self._by_type: dict[str, list[Listen]] = defaultdict(list)
+        self._by_type: dict[str, list[_Listener]] = defaultdict(list)
         self._forward_url = forward_url
         self._poster = Poster()
 
@@ -35,13 +40,14 @@ class Listeners:
         """Let a callable hear of these types, or of all."""
         if not callable(listen):
             raise InvalidInput("listener", "must be a callable that takes an event.")
+        waits = inspect.iscoroutinefunction(listen) or inspect.iscoroutinefunction(getattr(listen, "__call__", None))  # noqa: B004
         for event_type in event_types or (ALL,):
-            self._by_type[check_name("event_type", event_type, most=LONGEST_TYPE)].append(listen)
+            self._by_type[check_name("event_type", event_type, most=LONGEST_TYPE)].append(_Listener(listen, waits))
 
     async def tell(self, event: HookEvent) -> Outcome:
         """Tell everybody once; what one of them raises is this attempt's end, and the next tells all of them again."""
-        for listen in (*self._by_type.get(event.event_type, ()), *self._by_type.get(ALL, ())):
-            await _call(listen, _copy(event))
+        for listener in (*self._by_type.get(event.event_type, ()), *self._by_type.get(ALL, ())):
+            await _call(listener, _copy(event))
         return await self._forward(event) if self._forward_url else Delivered()
 
     async def close(self) -> None:
@@ -57,19 +63,25 @@ class Listeners:
             return Retry(str(trouble))
 
 
-async def _call(listen: Listen, event: HookEvent) -> None:
-    """A function that is not async may block, so it gets a thread."""
-    if inspect.iscoroutinefunction(listen) or inspect.iscoroutinefunction(getattr(listen, "__call__", None)):  # noqa: B004
-        await listen(event)
+async def _call(listener: _Listener, event: HookEvent) -> None:
+    if listener.waits:
+        await listener.listen(event)
         return
-    answer = await asyncio.to_thread(listen, event)
+    answer = await asyncio.to_thread(listener.listen, event)
     if inspect.isawaitable(answer):
         await answer
 
 
 def _copy(event: HookEvent) -> HookEvent:
     """What one listener does to its event is nobody else's."""
-    return msgspec.structs.replace(event, payload=deepcopy(event.payload))
+    return HookEvent(event.id, event.session_id, event.event_type, _own(event.payload), event.attempt)
+
+
+def _own(value: Any) -> Any:
+    """A copy of what was read from JSON."""
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    return [_own(item) for item in value] if isinstance(value, list) else value
 
 
 def judge(error: Exception) -> Outcome:

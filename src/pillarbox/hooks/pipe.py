@@ -32,7 +32,7 @@ from pillarbox.seldom import Seldom
 from pillarbox.sessions import Sessions
 from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics, logger
-from pillarbox.telemetry.traces import traced
+from pillarbox.telemetry.traces import somebody_traces, traced
 from pillarbox.text import printable
 
 log = logger(__name__)
@@ -94,6 +94,7 @@ class Hooks:
             random=random,
             observe=self._observe,
         )
+        self._metrics.inflight.set_function(lambda: self.drain.in_flight)
 
     async def post(self, session_id: str, event_type: str, payload: dict[str, Any] | None = None) -> Stored:
         """Store one event; when this returns it is on disk."""
@@ -230,9 +231,10 @@ class Hooks:
         if row.event_type == "agent_stop":
             await _complete_transcript(row.payload)
         event = HookEvent(row.id, row.session_id, row.event_type, row.payload, row.attempt_count)
-        with self._metrics.inflight.track_inprogress():
-            told = self._listeners.tell(event)
-            return await traced("hooks", told, parent=row.trace, row_id=row.id, attempt=row.attempt_count)
+        told = self._listeners.tell(event)
+        if not somebody_traces():
+            return await told
+        return await traced("hooks", told, parent=row.trace, row_id=row.id, attempt=row.attempt_count)
 
     def _take_effect(self, rows: Sequence[HookRow], now: datetime) -> Step[None]:
         """What ended changes its session, in the transaction that closes it: once, whatever crashes."""

@@ -137,8 +137,14 @@ SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count 
 FROM :rows(id bigint, token bigint)
 WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token AND hook_outbox.status = 'processing'
 
+-- name: open_rows
+-- Which of these rows are still open, on idx_hook_outbox_order; read after the strands' locks, as in `window`.
+SELECT q.session_id FROM :rows(session_id text, seq bigint)
+JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq = rows.seq
+WHERE q.status IN ('pending', 'failed')
+
 -- name: first_open
--- The oldest open row behind one that ended, on idx_hook_outbox_order.
+-- The oldest open row behind one that ended, where rows between them have ended too; on idx_hook_outbox_order.
 SELECT seq FROM hook_outbox
 WHERE session_id = :session_id AND seq > :seq AND status IN ('pending', 'failed')
 ORDER BY session_id, seq LIMIT 1

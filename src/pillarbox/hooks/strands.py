@@ -100,8 +100,11 @@ def _answer_known(items: Sequence[Checked], left: Sequence[int], answers: list[A
 
 
 def next_heads(after: Sequence[tuple[str, int]]) -> Step[dict[str, int | None]]:
-    """The next open row of each session behind the given one."""
+    """The next open row of each session behind the given one: nearly always the very next."""
     if not after:
         return {}
-    found = yield from together(*(queries.first_open(session_id=session_id, seq=seq) for session_id, seq in after))
-    return {session_id: rows[0][0] if rows else None for (session_id, _), rows in zip(after, found, strict=True)}
+    heads: dict[str, int | None] = {session_id: seq + 1 for session_id, seq in after}
+    still_open = {session_id for (session_id,) in (yield queries.open_rows(rows=list(heads.items())))}
+    further = [(session_id, seq) for session_id, seq in after if session_id not in still_open]
+    found = yield from together(*(queries.first_open(session_id=session_id, seq=seq) for session_id, seq in further))
+    return heads | {key: rows[0][0] if rows else None for (key, _), rows in zip(further, found, strict=True)}

@@ -37,7 +37,7 @@ from pillarbox.seldom import Seldom
 from pillarbox.sessions import Session, Sessions
 from pillarbox.storage import DAMAGED, Database, Step
 from pillarbox.telemetry import Metrics, logger
-from pillarbox.telemetry.traces import current_trace, traced
+from pillarbox.telemetry.traces import current_trace, somebody_traces, traced
 from pillarbox.text import printable
 
 log = logger(__name__)
@@ -95,6 +95,7 @@ class Inbound:
             random=random,
             observe=self._observe,
         )
+        self._metrics.inflight.set_function(lambda: self.drain.in_flight)
         self.attempting: Attempting = _unwatched
         self.prepare: Prepare | None = None
         sessions.follow(self)
@@ -280,9 +281,10 @@ class Inbound:
         if parcel.starting:
             seconds = self._policy.startup_gate.total_seconds()
             return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)
-        with self._metrics.inflight.track_inprogress():
-            work = self.attempting(parcel.message, self._prepared(parcel))
-            return await traced("inbound", work, parent=parcel.trace, row_id=parcel.id, attempt=parcel.attempt_count)
+        work = self.attempting(parcel.message, self._prepared(parcel))
+        if not somebody_traces():
+            return await work
+        return await traced("inbound", work, parent=parcel.trace, row_id=parcel.id, attempt=parcel.attempt_count)
 
     async def _prepared(self, parcel: Parcel) -> Outcome:
         if self.prepare is not None and parcel.message.message_type != "text":

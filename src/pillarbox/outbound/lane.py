@@ -60,6 +60,11 @@ class OutboundLane:
         # A provider that is slow to begin has many such messages at once.
         self._begins: Batch[tuple[Parcel, datetime], bool] = Batch(self._begin_set, most=_MOST_BEGUN, at_once=2)
 
+    @property
+    def apart(self) -> bool:
+        """Whether settling can go on in one transaction while claiming does in another."""
+        return self._database.many_writers
+
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
 

@@ -36,18 +36,30 @@ def back_up(database: str, target: str, progress: Progress = lambda done, total:
     place = Path(target)
     if not Path(database).is_file():
         raise NotFound(f"There is no database at {database}; check --database.")
-    for file in (place, key_file_of(place)):
-        if file.exists():
-            raise InvalidInput("file", f"{file} exists already; name another one or move it away.")
-    if not place.parent.is_dir():
-        raise InvalidInput("file", f"the folder {place.parent} does not exist; make it first.")
-    with _unfinished(place) as copy:
+    require_free(place)
+    with unfinished(place) as copy:
         _copy_pages(database, copy, progress)
         sync(copy)
         os.link(copy, place)
     key = _copy_key(key_file_of(Path(database)), key_file_of(place))
     sync(place.parent)
     return Backup(str(place), place.stat().st_size, key)
+
+
+def dump(url: str, target: str) -> Backup:
+    """Have a PostgreSQL database dumped while others write to it."""
+    from pillarbox.storage import dump
+
+    return dump.dump(url, target)
+
+
+def require_free(place: Path) -> None:
+    """Refuse to write over anything, or where there is no folder."""
+    for file in (place, key_file_of(place)):
+        if file.exists():
+            raise InvalidInput("file", f"{file} exists already; name another one or move it away.")
+    if not place.parent.is_dir():
+        raise InvalidInput("file", f"the folder {place.parent} does not exist; make it first.")
 
 
 def key_file_of(database: Path) -> Path:
@@ -90,7 +102,7 @@ def _copy_pages(database: str, copy: Path, progress: Progress) -> None:
 
 
 @contextmanager
-def _unfinished(place: Path) -> Iterator[Path]:
+def unfinished(place: Path) -> Iterator[Path]:
     """A private file beside the place, gone at the end, its logs too."""
     copy = place.with_name(f".{place.name}.{secrets.token_hex(4)}.unfinished")
     try:
@@ -108,7 +120,7 @@ def _copy_key(key: Path, place: Path) -> str | None:
     if not key.exists():
         return None
     try:
-        with _unfinished(place) as copy:
+        with unfinished(place) as copy:
             shutil.copyfile(key, copy)
             sync(copy)
             os.link(copy, place)

@@ -10,16 +10,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pillarbox.errors import SchemaTooNew, Unavailable
 from pillarbox.storage.database import Database, Step
 from pillarbox.storage.migrate import migrations, rehearse, schema_version
 from pillarbox.storage.queries import load_queries
+from pillarbox.storage.scratch import leftover_folders
 
 if TYPE_CHECKING:
     import apsw
 
+    from pillarbox.storage.postgres import PostgresDatabase
     from pillarbox.storage.sqlite import SqliteDatabase
 
 _queries = load_queries("pillarbox.storage", "checkup.sql")
@@ -70,8 +72,10 @@ async def checkup(database: Database) -> list[Finding]:
 
     findings = [await _writable(database), await _schema(database)]
     if isinstance(database, SqliteDatabase):
-        return findings + await asyncio.to_thread(lambda: list(_sqlite(database)))
-    return findings + await _postgres(database)
+        findings += await asyncio.to_thread(lambda: list(_sqlite(database)))
+    else:
+        findings += await _postgres(database)
+    return findings + await asyncio.to_thread(lambda: list(_leftovers(database)))
 
 
 async def _writable(database: Database) -> Finding:
@@ -213,6 +217,22 @@ async def _postgres(database: Database) -> list[Finding]:
         _commits(synchronous),
         _clock(here - there, tolerated=_LARGEST_SKEW),
     ]
+
+
+def _leftovers(database: Database) -> Iterator[Finding]:
+    """What a `pillarbox bench` that was killed left behind."""
+    if path := getattr(database, "path", None):
+        left = leftover_folders(path)
+    else:
+        from pillarbox.storage.scratch_schema import leftover_schemas
+
+        try:
+            left = leftover_schemas(cast("PostgresDatabase", database).address)
+        except Unavailable:
+            return
+    if left:
+        said = f"{', '.join(sorted(left))} was left by a `pillarbox bench` that was killed; the next one removes it."
+        yield Finding("leftovers", True, f"warning: {said}")
 
 
 def _server(version: str, number: int) -> Finding:

@@ -54,6 +54,8 @@ class Database(Protocol):
     """
 
     dialect: str
+    many_writers: bool
+    """Whether transactions that write can be under way at the same time."""
 
     @property
     def clock(self) -> Clock: ...

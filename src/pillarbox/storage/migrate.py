@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.resources import files
 
@@ -14,6 +14,7 @@ from pillarbox.storage.queries import Query, load_queries, parse_queries
 
 _queries = load_queries("pillarbox.storage", "migrate.sql")
 _NAME = re.compile(r"(\d{4})_\w+\.sql")
+_COLLATES = re.compile(r"\bCOLLATE\b")
 _END = re.compile(r";\s*$", re.MULTILINE)
 
 
@@ -42,7 +43,10 @@ def migrations(dialect: str) -> list[Migration]:
 async def migrate(database: Database) -> list[str]:
     """Bring the schema up to date; answers the names of the migrations that this call applied."""
     await database.write(_prepare)
-    return await database.write(lambda: _apply(migrations(database.dialect), database.clock.now))
+    known = migrations(database.dialect)
+    if getattr(database, "cockroach", False):
+        known = [_without_collations(migration) for migration in known]
+    return await database.write(lambda: _apply(known, database.clock.now))
 
 
 async def schema_version(database: Database) -> int:
@@ -54,6 +58,12 @@ async def schema_version(database: Database) -> int:
         return int(rows[0][0] or 0)
 
     return await database.write(work)
+
+
+def _without_collations(migration: Migration) -> Migration:
+    """CockroachDB orders text by its bytes in any case, and a column with a collation is of another type there."""
+    kept = tuple(statement for statement in migration.statements if not _COLLATES.search(statement.postgres))
+    return replace(migration, statements=kept)
 
 
 def _prepare() -> Step[None]:

@@ -67,6 +67,7 @@ class PostgresDatabase:
     """A PostgreSQL or CockroachDB database, shared with any number of nodes."""
 
     dialect = "postgres"
+    many_writers = True
     clock: OffsetClock
 
     def __init__(

@@ -15,15 +15,16 @@ from pillarbox.errors import InvalidInput, NotFound, Refused, SchemaTooNew, Unav
 from pillarbox.storage.backup import key_file_of, require_intact, sync
 from pillarbox.storage.migrate import migrations
 from pillarbox.storage.queries import load_queries
+from pillarbox.storage.since_backup import Since, TakenOver, compare, take_over
 
 if TYPE_CHECKING:
     import apsw
 
 _queries = load_queries("pillarbox.storage", "restore.sql")
-_PIPES = {
-    "inbound": (_queries.waiting_inbound, _queries.compare_inbound),
-    "hooks": (_queries.waiting_hooks, _queries.compare_hooks),
-    "outbound": (_queries.waiting_outbound, _queries.compare_outbound),
+WAITING = {
+    "inbound": _queries.waiting_inbound,
+    "hooks": _queries.waiting_hooks,
+    "outbound": _queries.waiting_outbound,
 }
 _BUSY_SECONDS = 1.0
 _IN_USE = "The database {} is in use; stop `pillarbox serve` and whatever else uses it, then try again."
@@ -45,15 +46,24 @@ class Waiting:
 class Plan:
     """What restoring a backup would do.
 
-    `waiting` would be delivered. `ended_since` of it has ended in the database that is replaced, and would be delivered a
-    second time; `missing` came in after the backup. Both are None where there is no such database that can be read.
+    `waiting` would be delivered. There is no `file` where a server's own tools have restored the database already. `since` is
+    what the database that is replaced knows better; None where there is no such database, and where it cannot be read
+    (`unreadable`).
     """
 
-    file: str
+    file: str | None
     database: str
     waiting: tuple[Waiting, ...]
-    ended_since: int | None
-    missing: int | None
+    since: Since | None
+    unreadable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Where the old database is kept, and what was taken over from it; None where there was none."""
+
+    kept: str | None
+    taken_over: TakenOver | None
 
 
 def plan_restore(file: str, database: str) -> Plan:
@@ -73,22 +83,27 @@ def plan_restore(file: str, database: str) -> Plan:
             require_intact(backup, file)
             _require_known(backup, file)
             waiting = tuple(_waiting(backup))
-            ended, missing = _compare(file, database)
+            since = _compare(file, database)
     except apsw.Error as error:
         raise Unavailable(f"{file} is no backup of Pillarbox that can be read ({type(error).__name__}).") from error
-    return Plan(file, database, waiting, ended, missing)
+    return Plan(file, database, waiting, since, unreadable=since is None and Path(database).is_file())
 
 
-def restore(plan: Plan) -> str | None:
-    """Put the backup in the database's place; answers where the old database is kept, None where there was none.
+def restore(plan: Plan) -> Restored:
+    """Put the backup in the database's place, with what was said since about who may be written to and who may come in.
 
     Raises `Refused` while anybody uses the database.
     """
+    if plan.file is None:
+        raise InvalidInput("file", "is missing; name a backup.")
     place = Path(plan.database)
     unfinished = place.with_name(f".{place.name}.unfinished")
+    opt_outs = plan.since is None or not plan.since.other_key
     try:
         _copy_privately(Path(plan.file), unfinished)
-        with _alone_with(place):
+        with _alone_with(place) as old:
+            taken_over = None if old is None else take_over(old, unfinished, opt_outs=opt_outs)
+            sync(unfinished)
             kept = _move_aside(place) if place.exists() else None
             os.replace(unfinished, place)
             sync(place.parent)
@@ -97,9 +112,24 @@ def restore(plan: Plan) -> str | None:
     except OSError as error:
         raise Unavailable(f"{place} cannot be replaced: {error.strerror}.") from error
     finally:
-        with suppress(OSError):
-            os.unlink(unfinished)
-    return None if kept is None else str(kept)
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with suppress(OSError):
+                os.unlink(f"{unfinished}{suffix}")
+    return Restored(None if kept is None else str(kept), taken_over)
+
+
+def look_at_restored(url: str, old: str | None) -> Plan:
+    """What a PostgreSQL database that was restored will deliver, and what the old one knows better; changes neither."""
+    from pillarbox.storage import restored
+
+    return restored.look_at_restored(url, old)
+
+
+def take_over_from(old: str, url: str) -> Restored:
+    """Write into a restored PostgreSQL database what was said in the old one since."""
+    from pillarbox.storage import restored
+
+    return restored.take_over_from(old, url)
 
 
 @contextmanager
@@ -125,35 +155,34 @@ def _require_known(backup: apsw.Connection, file: str) -> None:
 def _waiting(backup: apsw.Connection) -> Iterator[Waiting]:
     import apsw
 
-    for pipe, (waiting, _) in _PIPES.items():
+    for pipe, waiting in WAITING.items():
         # An older schema has fewer pipes.
         with suppress(apsw.SQLError):
             yield from (Waiting(pipe, *row) for row in backup.execute(waiting.sqlite))
 
 
-def _compare(file: str, database: str) -> tuple[int | None, int | None]:
+def _compare(file: str, database: str) -> Since | None:
     import apsw
 
     if not Path(database).is_file():
-        return None, None
+        return None
     try:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
         with closing(apsw.Connection(database, flags=flags)) as current:
             current.execute("ATTACH ? AS backup", (_untouched(file),))
-            counts = [next(current.execute(compare.sqlite)) for _, compare in _PIPES.values()]
+            return compare(current)
     except apsw.Error:
         # A database that is restored over is often one that cannot be read any more.
-        return None, None
-    return sum(ended for ended, _ in counts), sum(missing for _, missing in counts)
+        return None
 
 
 @contextmanager
-def _alone_with(database: Path) -> Iterator[None]:
+def _alone_with(database: Path) -> Iterator[apsw.Connection | None]:
     """Hold a database that nobody else has open, its log brought home; a damaged one is only looked for in processes."""
     import apsw
 
     if not database.exists():
-        yield
+        yield None
         return
     connection = apsw.Connection(str(database))
     try:
@@ -170,7 +199,7 @@ def _alone_with(database: Path) -> Iterator[None]:
             connection.close()
             raise Refused(_IN_USE.format(database)) from None
     try:
-        yield
+        yield connection
     finally:
         connection.close()
 

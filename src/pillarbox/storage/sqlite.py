@@ -30,6 +30,7 @@ class SqliteDatabase:
     """One SQLite file, shared with any number of other processes; or a private one in memory."""
 
     dialect = "sqlite"
+    many_writers = False
     clock: Clock
 
     def __init__(self, path: str, *, busy_timeout: float = 10.0, reserve_bytes: int = 0) -> None:

@@ -18,6 +18,11 @@ class StrandLeases(Generic[RowT]):
         self._database = database
         self._leases = load_queries("pillarbox.strands", strand=table)
 
+    @property
+    def apart(self) -> bool:
+        """Whether settling can go on in one transaction while claiming does in another."""
+        return self._database.many_writers
+
     def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:
         def work() -> Step[list[Strand[RowT]]]:
             kept = yield self._leases.renew(rows=_names(strands), lease_until=now + lease.length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from random import Random
@@ -13,6 +14,7 @@ from pillarbox.clock import Clock
 from pillarbox.engine import Backoff
 from pillarbox.inbound.adapter import Adapters
 from pillarbox.inbound.adapters.discord import Listening
+from pillarbox.inbound.adapters.discord_quiet import hush
 from pillarbox.inbound.adapters.discord_reading import DiscordReader, TooFarBehind
 from pillarbox.inbound.adapters.discord_rest import DiscordRest, Refused
 from pillarbox.inbound.positions import Positions
@@ -59,6 +61,7 @@ class DiscordGateway:
         """Connect, listen, connect again, until cancelled."""
         # Slow to import; nobody comes here without it, for a box asks for its extras before it runs.
         await asyncio.to_thread(import_module, "hikari")
+        hush()
         failures, said = 0, ""
         while True:
             began = self._clock.monotonic()
@@ -130,7 +133,9 @@ def _bot(policy: DiscordPolicy, hear: Callable[[str, Any], None]) -> GatewayBot:
 
     # Without a wait in it, so that what was told first is heard first.
     async def told(event: ShardPayloadEvent) -> None:
-        hear(event.name, dict(event.payload))
+        with suppress(AttributeError):
+            # hikari takes anything for a payload, a text too.
+            hear(event.name, dict(event.payload))
 
     bot.subscribe(ShardPayloadEvent, told)
     return bot

@@ -115,11 +115,13 @@ class DiscordReader:
             case "MESSAGE_CREATE":
                 channel = text_at(payload, "channel_id")
                 guild = text_at(payload, "guild_id")
+                if snowflake(channel) is None:
+                    return
                 if channel in self._behind or (guild and guild not in self._guilds):
                     self._keep(channel, payload)
                 else:
                     await self._store_or_keep(channel, payload)
-            case _ if name in _DELETED:
+            case _ if name in _DELETED and snowflake(at(payload, "id")) is not None:
                 self._places.pop(text_at(payload, "id"), None)
                 await self._leave(text_at(payload, "id"))
             case _ if (changed := channel_in(payload)) is not None:

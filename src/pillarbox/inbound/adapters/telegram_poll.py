@@ -29,6 +29,8 @@ _SECONDS_TO_ANSWER = 15.0
 _LARGEST_ANSWER = 64 * 1024 * 1024
 _LONGEST_WAIT = 3600.0
 _LEAST_SECONDS = 1.0
+# Telegram counts updates up from some number; whoever confirmed one like this would never be told of another.
+_BEYOND_ANY_UPDATE = 2**53
 
 
 class Refused(Exception):
@@ -71,12 +73,12 @@ class TelegramPoller:
         async with ClientSession(cookie_jar=DummyCookieJar(), trust_env=False) as client:
             while True:
                 try:
-                    began = monotonic()
-                    updates = await self._ask(client)
-                    await self._store(updates)
+                    began, before = monotonic(), self._offset
+                    await self._store(await self._ask(client))
                     failures, said = 0, ""
-                    if not updates:
-                        # A server that does not hold the question open is not asked again and again.
+                    if self._offset == before:
+                        # A server that does not hold the question open, or only tells what nobody can confirm, is not
+                        # asked again and again.
                         least = min(_LEAST_SECONDS, self._policy.hold_seconds)
                         await asyncio.sleep(max(0.0, least - (monotonic() - began)))
                 except Exception as reason:
@@ -124,7 +126,7 @@ class TelegramPoller:
         """Each update in turn; one that cannot be read is passed over, for it would be told for ever."""
         for update in updates:
             number = number_at(update, "update_id")
-            if number is None:
+            if number is None or not 0 <= number < _BEYOND_ANY_UPDATE:
                 continue
             try:
                 message = message_in(update, bot=self._bot)

@@ -1,0 +1,2 @@
+-- Text is ordered by its bytes here already.
+SELECT 1;

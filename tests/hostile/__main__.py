@@ -1,0 +1,81 @@
+"""Every room attacked from the command line, and counted: `python -m tests.hostile --result docs/results/hostile.json`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pillarbox.api.routes import ENDPOINTS
+from tests.hostile.assault import Tally, assault, room_of
+from tests.hostile.stand import open_stand
+from tests.servers.postgres import Postgres, PostgresServer
+from torture.result import commit, machine, write
+
+SEED = 20260101
+SHARE = 0.45
+
+
+async def attack_room(room: str, place: Path, server: Postgres, *, seed: int, share: float) -> Tally:
+    """One room on two databases of its own."""
+    endpoints = [endpoint for endpoint in ENDPOINTS if room_of(endpoint) == room]
+    name = room.replace("-", "_")
+    async with open_stand(f"sqlite:///{place / name}.db") as one, open_stand(server.create_database(name)) as other:
+        return await assault(one, other, endpoints, seed=seed, share=share)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--share", type=float, default=SHARE, help="which part of all attacks; 4 is all there are")
+    parser.add_argument("--room", action="append", help="only this part of the API")
+    parser.add_argument("--result", type=Path, help="where to write the figures")
+    options = parser.parse_args(arguments)
+    counted, failed = dict[str, Tally](), list[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        server = PostgresServer(place / "postgres").start()
+        try:
+            for room in options.room or sorted({room_of(endpoint) for endpoint in ENDPOINTS}):
+                try:
+                    attack = attack_room(room, place, Postgres(server.url), seed=options.seed, share=options.share)
+                    counted[room] = asyncio.run(attack)
+                    print(f"{room}: {counted[room].inputs:,} inputs, {dict(counted[room].answers)}", flush=True)
+                except Exception:
+                    traceback.print_exc()
+                    failed.append(room)
+        finally:
+            server.stop("immediate")
+    result = summary(counted, failed, options)
+    print(f"{result['inputs']:,} distinct inputs; rooms that failed: {failed or 'none'}")
+    if options.result is not None:
+        write(result, options.result)
+    return 1 if failed else 0
+
+
+def summary(counted: dict[str, Tally], failed: list[str], options: argparse.Namespace) -> dict[str, Any]:
+    """What was sent and how it was answered, with what it takes to do it again."""
+    total = Tally()
+    for tally in counted.values():
+        total.add(tally)
+    return {
+        "command": f"python -m tests.hostile --seed {options.seed} --share {options.share}",
+        "seed": options.seed,
+        "commit": commit(),
+        "machine": machine(),
+        "inputs": total.inputs,
+        "signed in": total.signed_in,
+        "answers": dict(sorted(total.answers.items())),
+        "rooms": {room: tally.inputs for room, tally in counted.items()},
+        "failed": failed,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

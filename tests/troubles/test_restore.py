@@ -1,0 +1,99 @@
+"""What people said after a backup outlives its restore, and what was done after it is told before it is undone."""
+
+import json
+from pathlib import Path
+
+import apsw
+import click.testing
+import pytest
+
+from pillarbox.box import Pillarbox
+from pillarbox.cli.main import cli
+from pillarbox.storage.backup import back_up
+from tests.troubles import aftermath
+
+
+def run(*arguments: str, stdin: str | None = None) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(cli, list(arguments), input=stdin)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "pillarbox.db"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return tmp_path / "copy.db"
+
+
+def change(file: Path, statements: str) -> None:
+    connection = apsw.Connection(str(file))
+    connection.pragma("journal_mode", "delete")
+    connection.execute(statements)
+    connection.close()
+
+
+def spoil(file: Path) -> None:
+    file.write_bytes(b"\xff" * file.stat().st_size)
+
+
+async def fill(database: Path, copy: Path) -> dict[str, str]:
+    return await aftermath.fill(f"sqlite:///{database}", lambda: back_up(str(database), str(copy)))
+
+
+async def test_an_opt_out_made_after_the_backup_is_kept_and_the_waiting_message_is_not_sent(
+    database: Path, copy: Path
+) -> None:
+    sent = await fill(database, copy)
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "2 opt-outs came in after the backup and are taken over." in done.stderr
+    assert "taken over from the old one: 2 opt-outs, 1 forgotten messages, 1 revoked keys" in done.stdout
+    await aftermath.check_restored(f"sqlite:///{database}", sent)
+
+
+async def test_what_becomes_unknown_is_told_in_a_sentence_each_and_as_json(database: Path, copy: Path) -> None:
+    await fill(database, copy)
+    asked = run("restore", str(copy), "--database", f"sqlite:///{database}", "--preview")
+    assert asked.exit_code == 0
+    for sentence in (
+        "2 opt-outs came in after the backup and are taken over.",
+        "1 messages were forgotten since, with their recipients, and are forgotten again.",
+        "1 API keys were revoked since and stay revoked.",
+        "2 inbox keys were processed since and will be unknown: what comes again under one of them takes effect a second",
+        "1 idempotency keys came in since and will be unknown: who repeats a request with one of them sends a second",
+    ):
+        assert sentence in asked.stderr
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["since"], answer["taken_over"]) == (aftermath.SINCE, aftermath.TAKEN_OVER)
+
+
+async def test_opt_outs_under_another_key_are_said_not_to_be_taken_over(database: Path, copy: Path) -> None:
+    await fill(database, copy)
+    change(copy, "UPDATE sealing_key SET key_id = 'another'")
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert (answer["taken_over"]["opt_outs"], answer["since"]["opt_outs"], answer["since"]["other_key"]) == (0, 2, True)
+
+
+async def test_opt_outs_are_taken_over_into_a_backup_that_is_older_than_their_table(database: Path, copy: Path) -> None:
+    await fill(database, copy)
+    change(copy, "DROP TABLE message_opt_out; DROP TABLE sealing_key; DROP TABLE inbox")
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
+    assert json.loads(done.stdout)["taken_over"]["opt_outs"] == 3
+
+
+async def test_a_database_that_cannot_be_read_is_said_to_have_taken_its_opt_outs_with_it(
+    database: Path, copy: Path
+) -> None:
+    await fill(database, copy)
+    spoil(database)
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "The database there cannot be read whole" in done.stderr
+    assert "The old database could not be read to its end: opt-outs" in done.stderr
+    async with Pillarbox.open(f"sqlite:///{database}") as box:
+        assert [each.contact for each in await box.outbound.opt_outs("acme")] == ["old@example.com"]
