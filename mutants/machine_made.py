@@ -89,7 +89,7 @@ def _settings() -> str:
         f'pytest_add_cli_args = ["-p", "no:cacheprovider", "-W", "ignore", "--hypothesis-seed={SEED}"]\n'
         'also_copy = ["bench", "docs", "scripts", "torture"]\n'
         "use_setproctitle = false\n"
-        "timeout_multiplier = 3.0\n"
+        "timeout_multiplier = 2.0\n"
         "timeout_constant = 5.0\n"
     )
 

@@ -42,6 +42,7 @@ def test_a_wide_value_at_the_end_of_a_long_path_costs_no_memory() -> None:
 
 @pytest.mark.parametrize("value", [2**64 - 1, -(2**63), True, None, 1.5, ("a", ["b"])])
 def test_what_can_be_stored_is_taken(value: object) -> None:
+    check_json("payload", value)
     check_json("payload", {"a": [value], "b": value})
 
 

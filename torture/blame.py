@@ -77,7 +77,7 @@ class Blame:
         not known a lease after it came is nobody's any more. Unless it was deadly the second one came when a lease was over, or
         was what a stopped process sent when it went on.
         """
-        for number, fault in sorted(self._known(first, again), key=lambda each: _likelihood(first, each[1])):
+        for number, fault in sorted(self._known(first, again), key=lambda each: self._unlikelihood(first, each[1])):
             in_flight = fault["at"] - self._lease <= first["at"] <= fault["until"] + _BEFORE
             in_time = fault["at"] <= again["at"] <= fault["until"] + _LEASES_LATER * self._lease
             if not (in_flight and in_time and self._lets_go(fault, first, again)):
@@ -92,6 +92,11 @@ class Blame:
         own = self._by_node[first["node"]] if not late else []
         others = [fault for fault in self._by_node[again["node"]] if late or fault[1]["fault"] == "paused"]
         return [*self._by_node[None], *own, *(fault for fault in others if fault not in own)]
+
+    def _unlikelihood(self, first: Entry, fault: Entry) -> tuple[bool, float, int]:
+        """The nearest first, a node's own before everybody's; last what is far shorter than a lease and no death."""
+        short = fault["fault"] not in _DEADLY and fault["until"] - fault["at"] < self._lease / 2 + _LINGERS
+        return short, abs(first["at"] - fault["at"]), fault["nodes"]
 
     def _lets_go(self, fault: Entry, first: Entry, again: Entry) -> bool:
         """Whether a claim can have been another's so soon."""
@@ -110,11 +115,6 @@ class Blame:
             return False
         self._used.update(budget.keys())
         return True
-
-
-def _likelihood(first: Entry, fault: Entry) -> tuple[float, int]:
-    """The one that struck nearest to it; a node's own before everybody's."""
-    return abs(first["at"] - fault["at"]), fault["nodes"]
 
 
 def is_everywhere(fault: Entry) -> bool:

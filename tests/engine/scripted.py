@@ -145,7 +145,8 @@ async def running(drain: Drain[Row], *, grace: float = 0) -> AsyncIterator[async
     task = asyncio.create_task(drain.run(grace=grace, renewing=nullcontext))
     yield task
     drain.stop()
-    await asyncio.wait([task])
+    _, running_on = await asyncio.wait([task], timeout=100_000)
+    assert not running_on
 
 
 async def at_once(row: Row) -> Outcome:

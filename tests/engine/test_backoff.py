@@ -30,3 +30,10 @@ def test_without_jitter_nothing_is_drawn() -> None:
     before = random.getstate()
     Backoff((5,)).delay(1, random)
     assert random.getstate() == before
+
+
+def test_delays_are_spread_by_the_jitter_both_ways_and_end_at_the_longest() -> None:
+    random, backoff = Random(0), Backoff((10, 100), jitter=0.2)
+    delays = [backoff.delay(1, random) for _ in range(500)]
+    assert 8 <= min(delays) < 8.2
+    assert 11.8 < max(delays) <= 12

@@ -2,6 +2,8 @@ import asyncio
 from itertools import pairwise
 from random import Random
 
+import pytest
+
 from pillarbox.engine import Chore, Janitor
 from tests.simulation.loop import run_virtually
 
@@ -46,7 +48,7 @@ def test_a_chore_with_more_to_do_goes_on_at_once() -> None:
     assert len(set(done)) == 1
 
 
-def test_a_chore_that_fails_is_tried_again_and_holds_up_no_other() -> None:
+def test_a_chore_that_fails_is_tried_again_and_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
     tries, done = [], []
 
     async def fail() -> bool:
@@ -60,3 +62,4 @@ def test_a_chore_that_fails_is_tried_again_and_holds_up_no_other() -> None:
     run_virtually(tidy_for(100, Chore("fail", 10, fail), Chore("work", 10, work)))
     assert len(tries) >= 8
     assert len(done) >= 8
+    assert set(caplog.messages) == {"a chore failed and will be tried again chore=fail error=RuntimeError: no"}

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from pillarbox.engine import Lease, Strand
+from pillarbox.engine import renewal as renewing
 from pillarbox.engine.renewal import Renewal
 from pillarbox.errors import Unavailable
 from pillarbox.testing import ManualClock
@@ -221,3 +222,42 @@ def test_a_look_that_fails_loses_nothing(renewal: Renewal[Row], store: Store) ->
     store.error = Unavailable("gone")
     renewal.look()
     assert not one.lost
+
+
+@pytest.fixture
+def patient(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Renewal[Row]:
+    """One that does nothing for an hour unless it is told to."""
+    monkeypatch.setattr(renewing, "_LONGEST_BLINDNESS", 3600.0)
+    renewal = Renewal(store.renew, store.look, Lease("me", timedelta(hours=3)), clock)
+    renewal.add(held("a"))
+    return renewal
+
+
+def test_each_poke_is_answered_by_a_look(patient: Renewal[Row], store: Store) -> None:
+    with patient.thread():
+        for _ in range(3):
+            patient.poke()
+            assert store.called.acquire(timeout=10)
+    assert store.asked == []
+
+
+def test_after_a_hurried_renewal_the_next_is_due_in_its_time(patient: Renewal[Row], store: Store) -> None:
+    with patient.thread():
+        patient.hurry()
+        assert store.called.acquire(timeout=10)
+        patient.poke()
+        assert store.called.acquire(timeout=10)
+    assert len(store.asked) == 1
+
+
+def test_a_store_that_does_not_answer_is_told_of_by_the_kind_of_its_error(
+    renewal: Renewal[Row], store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    renewal.add(held("a"))
+    store.error = Unavailable("postgresql://user:secret@host")
+    renewal.tick()
+    renewal.look()
+    assert caplog.messages == [
+        "leases could not be renewed; they are tried again shortly error=Unavailable",
+        "leases could not be looked at; the next renewal will error=Unavailable",
+    ]

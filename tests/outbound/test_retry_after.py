@@ -10,7 +10,13 @@ NOW = datetime(1994, 11, 6, 8, 49, 7, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    "date", ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+    "date",
+    [
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+        "Sunday, 06-Nov-94 08:49:37 GMT",
+        "Sun Nov  6 08:49:37 1994",
+        "Sun, 06 Nov 1994 10:49:37 +0200",
+    ],
 )
 def test_each_form_of_an_http_date_is_read(date: str) -> None:
     assert seconds_to_wait(date, now=NOW) == 30

@@ -151,7 +151,7 @@ class InboxStory:
 
     def unmarked(self, name: str, key: str, error: Exception) -> None:
         """It is done, and the consumer was told that this is not remembered."""
-        if not self.watch.disturbed(name):
+        if not self.watch.disturbed(name) and not self.watch.clocks_differ:
             self.watch.problem(f"{name} did {key} undisturbed and was told {error!r}")
         self.watch.fault(name, f"{key} is done and not marked")
 

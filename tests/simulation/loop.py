@@ -16,6 +16,8 @@ THREAD = "/thread"
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _MOST_AT_ONCE = 20_000
+# Whatever has not ended by then, long after it was cancelled, never will.
+_LONGEST_END = 100_000.0
 
 
 class NothingLeft(Exception):
@@ -148,5 +150,5 @@ def run_virtually(work: Coroutine[Any, Any, T], *, loop: VirtualLoop | None = No
             task.cancel()
         loop.resume_all()
         if rest:
-            loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+            loop.run_until_complete(asyncio.wait(rest, timeout=_LONGEST_END))
         loop.close()
