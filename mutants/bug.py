@@ -25,8 +25,6 @@ class Bug:
     put: str
     tests: tuple[str, ...]
     also: tuple[Edit, ...] = ()
-    hangs: bool = False
-    """Whether a test that never ends is what the bug looks like."""
 
     def applied(self, root: Path) -> dict[str, str]:
         """The files as they are with the bug; each piece must be there exactly once."""

@@ -78,13 +78,20 @@ class Blame:
         was what a stopped process sent when it went on.
         """
         for number, fault in sorted(self._known(first, again), key=lambda each: self._unlikelihood(first, each[1])):
-            in_flight = fault["at"] - self._lease <= first["at"] <= fault["until"] + _BEFORE
             in_time = fault["at"] <= again["at"] <= fault["until"] + _LEASES_LATER * self._lease
-            if not (in_flight and in_time and self._lets_go(fault, first, again)):
+            if not (self._is_in_flight(first, fault) and in_time and self._lets_go(fault, first, again)):
                 continue
             if self._spend(number, fault["nodes"], again["id"], strand):
                 return fault
         return None
+
+    def may_be_unknown(self, call: Entry) -> bool:
+        """Whether a fault was going on, everywhere or at the node that made it, that can have cost a call's outcome."""
+        felt = [*self._by_node[None], *self._by_node[call["node"]]]
+        return any(self._is_in_flight(call, fault) for _, fault in felt)
+
+    def _is_in_flight(self, call: Entry, fault: Entry) -> bool:
+        return bool(fault["at"] - self._lease <= call["at"] <= fault["until"] + _BEFORE)
 
     def _known(self, first: Entry, again: Entry) -> list[tuple[int, Entry]]:
         """Whose fault it can be: everybody's, the first one's node's, or that of one which stood still and came late."""

@@ -14,6 +14,22 @@ from torture.caller import connect
 from torture.journal import Journal
 
 _EVERY = 2.0
+_TRIES_AT_REST = 10
+_BEFORE_ANOTHER = 1.0
+_AWAY = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.IOError,
+    apsw.FullError,
+    apsw.CantOpenError,
+    apsw.ProtocolError,
+    apsw.ReadOnlyError,
+    apsw.NoMemError,
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    OSError,
+)
+"""What a database answers that was struck; anything else is an answer to a look that is wrong, or a damaged database's."""
 _OPEN = "('pending', 'processing', 'failed')"
 _STRAND = """
 SELECT s.session_id, s.open_count, s.head_seq, q.rows, q.head FROM {strand} s LEFT JOIN (
@@ -61,8 +77,17 @@ def _rows(found: Any) -> list[Sequence[Any]]:
     return [[each if isinstance(each, int) else str(each) for each in row] for row in found]
 
 
+def is_away(error: Exception) -> bool:
+    """Whether it is the database that was struck, and not the look that is wrong."""
+    # What has no SQLSTATE was not said by the server: the connection to it was lost.
+    return isinstance(error, _AWAY) or (isinstance(error, psycopg.Error) and error.sqlstate is None)
+
+
 class Onlooker:
-    """Looks every few seconds until it is told to stop, and writes down what it saw; a database that is away is not seen."""
+    """Looks every few seconds until it is told to stop, and writes down what it saw; a database that is away is not seen.
+
+    A look that fails although the database is there is written down as something wrong.
+    """
 
     def __init__(self, database: str, journal: Journal) -> None:
         self._database = database
@@ -72,20 +97,28 @@ class Onlooker:
         self._thread.start()
 
     def close(self) -> None:
-        """Look once more, at rest."""
+        """Look once more, at rest, where the database is to be seen."""
         self._over.set()
         self._thread.join()
-        self._look()
+        waiting = threading.Event()
+        for _ in range(_TRIES_AT_REST):
+            if self._look(at_rest=True):
+                break
+            waiting.wait(_BEFORE_ANOTHER)
         self._journal.close()
 
     def _run(self) -> None:
         while not self._over.wait(_EVERY):
             self._look()
 
-    def _look(self) -> None:
+    def _look(self, *, at_rest: bool = False) -> bool:
+        """Whether there was anything to be seen."""
         try:
             wrong = look(self._database)
-        except (apsw.Error, psycopg.Error, OSError):
-            return
-        self._journal.add(wrong=wrong)
+        except (apsw.Error, psycopg.Error, OSError) as error:
+            if is_away(error):
+                return False
+            wrong = {"a look that failed": [[f"{type(error).__name__}: {error}"]]}
+        self._journal.add(wrong=wrong, at_rest=at_rest)
         self._journal.keep(durable=False)
+        return True

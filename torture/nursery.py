@@ -30,6 +30,9 @@ _WHAT_A_NODE_IMPORTS = (
 )
 
 
+_FEW = 2
+
+
 def become(arguments: list[str], log: str) -> None:
     """Be the node, as if it had been started from a shell."""
     os.setsid()
@@ -41,7 +44,10 @@ def become(arguments: list[str], log: str) -> None:
         os.dup2(stream, number)
     sys.argv[1:] = arguments
     from pillarbox.__main__ import main
+    from pillarbox.engine import drain
 
+    # Those that come back settle and claim at the same time from few messages on; a round seldom has many at once.
+    drain._MANY = _FEW
     try:
         main()
     except SystemExit as ended:

@@ -22,12 +22,13 @@ def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
             yield f"message {entry['id']} has no row"
     yes = accepted(evidence, "outbound")
     canceled = {entry["id"] for entry in evidence.noted("outbound", "canceled")}
+    opted = {(entry["place"], entry["tenant"]) for entry in evidence.noted("outbound", "opted out")}
     for message in evidence.sent:
         if message.status == "delivered":
             if message.id not in yes:
                 yield f"message {message.id} is delivered and the target never said so"
         elif message.status == "canceled":
-            if message.id not in canceled and "/out/o/" not in (message.address or ""):
+            if message.id not in canceled and (_place(message), message.tenant) not in opted:
                 yield f"message {message.id} is canceled and nobody did that"
         elif message.status != "failed" or message.attempts < message.most:
             yield f"message {message.id} ended as {message.status} after {message.attempts} attempts"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from torture.blame import accepted
+from torture.blame import Blame, accepted
 from torture.evidence import Entry, Evidence
 from torture.saying import order_body, outbound_said
 
@@ -14,6 +14,7 @@ def what_the_api_reports_is_true(evidence: Evidence) -> Iterator[str]:
     """A message's state, attempts and content as the API tells them, beside what the target saw and the tables hold."""
     tables, said = _tables(evidence), _said(evidence)
     yes = {pipe: accepted(evidence, pipe) for pipe in ("inbound", "hooks", "outbound")}
+    blame = Blame(evidence, "outbound")
     for entry in evidence.reported:
         pipe, name = entry["pipe"], entry["id"]
         if pipe == "keys":
@@ -22,7 +23,9 @@ def what_the_api_reports_is_true(evidence: Evidence) -> Iterator[str]:
             if entry["status"] != "Processed":
                 yield f"key {name} was processed and is reported as {entry['status']}"
             continue
-        if (entry["status"] == "delivered") != (name in yes[pipe]) and not _stopped(entry, pipe):
+        if (entry["status"] == "delivered") != (name in yes[pipe]) and not _stopped(
+            entry, pipe, yes[pipe].get(name, []), blame
+        ):
             yield f"{pipe} {name} is reported as {entry['status']}; the target said something else"
         told = (entry["status"], entry.get("attempts"))
         if told != tables[pipe].get(name):
@@ -31,9 +34,14 @@ def what_the_api_reports_is_true(evidence: Evidence) -> Iterator[str]:
             yield f"{pipe} {name} is reported to say something else"
 
 
-def _stopped(entry: Entry, pipe: str) -> bool:
-    """Whether it may have been accepted all the same: ended otherwise after an attempt whose end nobody knew."""
-    ways = {"inbound": ("expired",), "hooks": ("superseded",), "outbound": ("canceled", "failed")}
+def _stopped(entry: Entry, pipe: str, calls: list[Entry], blame: Blame) -> bool:
+    """Whether it may have been accepted all the same: ended otherwise after an attempt whose end nobody knew.
+
+    That nobody knew the end of any accepted attempt of a message that is given up needs a fault for each.
+    """
+    if (pipe, entry["status"]) == ("outbound", "failed"):
+        return all(blame.may_be_unknown(call) for call in calls)
+    ways = {"inbound": ("expired",), "hooks": ("superseded",), "outbound": ("canceled",)}
     return entry["status"] in ways[pipe]
 
 
@@ -58,6 +66,9 @@ def _said(evidence: Evidence) -> dict[str, dict[object, str]]:
 
 
 def the_tables_agree_at_every_moment(evidence: Evidence) -> Iterator[str]:
+    """Whenever somebody looked; and at rest somebody must have."""
+    if not any(moment["at_rest"] for moment in evidence.moments):
+        yield "nobody could look at the tables at rest"
     for moment in evidence.moments:
         for what, rows in moment["wrong"].items():
             yield f"at {moment['at']:.1f}, {what}: {rows[:3]}"

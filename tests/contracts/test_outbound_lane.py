@@ -386,6 +386,23 @@ async def test_a_recipient_whom_the_provider_calls_unsubscribed_gets_no_further_
     assert (opt_out.contact, opt_out.channel) == ("ann@example.com", "email")
 
 
+async def test_many_whom_the_provider_calls_unsubscribed_get_no_further_message_from_a_drain(
+    node: OutboundNode,
+) -> None:
+    contacts = [f"user{number}@example.com" for number in range(40)]
+    for _ in range(2):
+        for contact in contacts:
+            await node.put(to=contact)
+    strands = await node.claim(len(contacts))
+    settlements = [Settlement(strand, strand.rows[0], rejected(opt_out=True)) for strand in strands]
+    assert not node.lane.apart(settlements)
+    accepting = [Settlement(strand, strand.rows[0], accepted()) for strand in strands]
+    assert node.lane.apart(accepting) is (node.database.dialect == "postgres")
+    turn = await node.lane.turn(settlements, node.lease, room=Room(64, 64), now=node.now)
+    assert (turn.claimed, turn.lost) == ([], [])
+    await node.check_agreement()
+
+
 async def test_a_skipped_message_gets_its_attempt_and_its_place_back(node: OutboundNode) -> None:
     first = await node.put()
     node.clock.advance(1)

@@ -52,7 +52,8 @@ class ScriptedLane:
         self.claim_errors: list[Exception] = []
         self.settle_calls = 0
 
-    apart = False
+    def apart(self, settlements: Sequence[Settlement[Row]]) -> bool:
+        return False
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Row]]:
         return (await self.turn((), lease, room=room, now=now)).claimed

@@ -18,7 +18,8 @@ STRANDS = 400
 class ApartLane(ScriptedLane):
     """Notes what each transaction settles and claims, and when it began and ended."""
 
-    apart = True
+    def apart(self, settlements: Sequence[Settlement[Row]]) -> bool:
+        return True
 
     def __init__(self) -> None:
         super().__init__(*(strand(f"s{n}", n) for n in range(STRANDS)))
@@ -103,4 +104,28 @@ def test_what_is_dropped_while_it_is_claimed_is_not_begun_though_settling_ends_f
 
     dropped: list[str] = []
     drains: list[Drain[Row]] = []
+    run_virtually(main())
+
+
+def test_after_a_long_time_without_a_look_settling_comes_first() -> None:
+    """What was delivered may be overdue by then: claiming beside settling would take it back and deliver it again."""
+
+    async def main() -> None:
+        lane = ApartLane()
+        freed = asyncio.Event()
+
+        async def deliver(row: Row) -> Delivered:
+            await freed.wait()
+            return Delivered()
+
+        drain = drain_of(lane, deliver, concurrency=CONCURRENCY)
+        async with running(drain):
+            await asyncio.sleep(15)
+            lane.done.clear()
+            freed.set()
+            await asyncio.sleep(60)
+        assert lane.done[0][2] >= CONCURRENCY
+        assert lane.done[0][1] <= lane.done[1][0]
+        assert lane.settled_ids == list(range(STRANDS))
+
     run_virtually(main())

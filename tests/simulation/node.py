@@ -69,8 +69,7 @@ class StoreLane:
         self._name = name
         self.calls = 0
 
-    @property
-    def apart(self) -> bool:
+    def apart(self, settlements: Sequence[Settlement[Parcel]]) -> bool:
         return self._world.apart
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:

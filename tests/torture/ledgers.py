@@ -97,7 +97,7 @@ def a_good_round() -> Evidence:
             taken_out(1.0, "k4", "m4", "o/k3"),
             noted("outbound", "acknowledged", 1.0, id="m5", place="c/x-0"),
             noted("outbound", "canceled", 2.0, id="m2"),
-            noted("outbound", "opted out", 3.0, place="o/k3"),
+            noted("outbound", "opted out", 3.0, place="o/k3", tenant="acme"),
             noted("inbox", "begun", 1.1, key="i1", lease="l1", asked=1.0),
             noted("inbox", "begun", 1.1, key="i2", lease="l5", asked=1.0),
             noted("inbox", "extended", 3.1, key="i2", lease="l5", asked=3.0),
@@ -155,7 +155,7 @@ def a_good_round() -> Evidence:
             {"pipe": "inbox", "id": "i1", "at": 9.0, "status": "Processed"},
             {"pipe": "keys", "id": "k1", "at": 9.0, "status": 202, "wanted": "m1", "answered": "m1"},
         ],
-        moments=[{"at": 1.5, "wrong": {}}],
+        moments=[{"at": 1.5, "wrong": {}, "at_rest": False}, {"at": 9.0, "wrong": {}, "at_rest": True}],
         inbox_lease=3.0,
     )
 
@@ -212,3 +212,14 @@ def told_otherwise(journal: str, pipe: str, id: object, /, **changes: Any) -> Sp
                 entry.update(changes)
 
     return spoil
+
+
+def nobody_opted_out(round_: Evidence) -> None:
+    round_.ledger = [entry for entry in round_.ledger if entry["kind"] != "opted out"]
+
+
+def given_up_after_a_yes(round_: Evidence) -> None:
+    """As if the first message had failed in the end, though its target said yes twice, once long after the only fault."""
+    round_.sent[0] = round_.sent[0]._replace(status="failed")
+    round_.attempts[1] = Attempt("m1", 2, "unknown", None)
+    told_otherwise("reported", "outbound", "m1", status="failed", attempts=["unknown", "unknown"])(round_)

@@ -6,6 +6,7 @@ from tests.torture.ledgers import (
     Spoil,
     a_good_round,
     call,
+    given_up_after_a_yes,
     hook,
     inbound,
     killed,
@@ -70,6 +71,15 @@ def test_a_call_that_the_target_was_slow_to_read_is_explained_by_that() -> None:
     round_.arrivals.append(call("m4", "o/k3", 3.5))
     round_.stalls.append({"at": 3.0, "until": 3.4})
     assert "outbound: cancel and opt-out" not in {violation.rule for violation in check(round_)}
+
+
+def test_a_message_given_up_after_a_yes_is_explained_by_a_fault_for_each_yes() -> None:
+    round_ = a_good_round()
+    given_up_after_a_yes(round_)
+    round_.faults.append(killed(2.6, "n1"))
+    assert "reported states" in {violation.rule for violation in check(round_)}
+    round_.faults.append(killed(2.6))
+    assert "reported states" not in {violation.rule for violation in check(round_)}
 
 
 def test_an_event_of_a_killed_receiver_may_be_there_or_not() -> None:

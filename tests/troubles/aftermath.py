@@ -16,10 +16,18 @@ SINCE = {
     "other_key": False,
     "forgotten": 1,
     "revoked_keys": 1,
+    "revoked_links": 1,
     "inbox_keys": 2,
     "idempotency_keys": 1,
 }
-TAKEN_OVER = {"opt_outs": 2, "forgotten": 1, "revoked_keys": 1, "complete": True}
+TAKEN_OVER = {
+    "opt_outs": 2,
+    "other_key": False,
+    "forgotten": 1,
+    "revoked_keys": 1,
+    "revoked_links": 1,
+    "complete": True,
+}
 
 
 async def send(box: Pillarbox, name: str, *, key: str | None = None) -> str:
@@ -36,20 +44,22 @@ async def fill(url: str, back_up: Callable[[], object]) -> dict[str, str]:
         key = await box.keys.create(name="door")
         async with box.inbox.once("before"):
             pass
+        link = await box.embeds.make("acme")
         back_up()
         await box.outbound.opt_out("acme", "Ann@Example.com", "all", reason="She said so.")
         await box.outbound.opt_out("acme", "new@example.com", "email")
         assert await box.outbound.forget("acme", "cid@example.com") == 1
         await box.keys.revoke(key.key_id)
+        await box.embeds.revoke("acme")
         for name in ("before", "after", "later"):
             async with box.inbox.once(name):
                 pass
         await send(box, "dan", key="k1")
-    return sent | {"key": key.key}
+    return sent | {"key": key.key, "link": link.token}
 
 
 async def check_restored(url: str, sent: dict[str, str]) -> None:
-    """Whoever opted out or was forgotten is not written to, all opt-outs are there, and the revoked key opens nothing."""
+    """Whoever opted out or was forgotten is not written to, all opt-outs are there, and what was revoked opens nothing."""
     async with Pillarbox.open(url) as box:
         going = await box.outbound.lane.claim(LEASE, room=Room(64, 64), now=box.database.clock.now())
         assert [strand.key for strand in going] == [sent["bob"]]
@@ -63,3 +73,4 @@ async def check_restored(url: str, sent: dict[str, str]) -> None:
         }
         assert (await box.outbound.get(sent["cid"])).subject is None
         assert await box.keys.find(sent["key"]) is None
+        assert await box.embeds.open(sent["link"]) is None

@@ -38,6 +38,18 @@ def spoil(file: Path) -> None:
     file.write_bytes(b"\xff" * file.stat().st_size)
 
 
+def damage_table(file: Path, table: str) -> None:
+    """Spoil the first page of one table; the others stay readable."""
+    connection = apsw.Connection(str(file))
+    root, size = connection.execute(
+        "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", (table,)
+    ).get
+    connection.close()
+    with file.open("r+b") as damaged:
+        damaged.seek((root - 1) * size)
+        damaged.write(b"\xff" * size)
+
+
 async def fill(database: Path, copy: Path) -> dict[str, str]:
     return await aftermath.fill(f"sqlite:///{database}", lambda: back_up(str(database), str(copy)))
 
@@ -49,7 +61,7 @@ async def test_an_opt_out_made_after_the_backup_is_kept_and_the_waiting_message_
     done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes")
     assert done.exit_code == 0, done.output
     assert "2 opt-outs came in after the backup and are taken over." in done.stderr
-    assert "taken over from the old one: 2 opt-outs, 1 forgotten messages, 1 revoked keys" in done.stdout
+    assert "taken over from the old one: 2 opt-outs, 1 forgotten messages, 1 revoked keys, 1 tenants' revoked links" in done.stdout
     await aftermath.check_restored(f"sqlite:///{database}", sent)
 
 
@@ -61,6 +73,7 @@ async def test_what_becomes_unknown_is_told_in_a_sentence_each_and_as_json(datab
         "2 opt-outs came in after the backup and are taken over.",
         "1 messages were forgotten since, with their recipients, and are forgotten again.",
         "1 API keys were revoked since and stay revoked.",
+        "1 tenants had their embed links revoked since, and these stay revoked.",
         "2 inbox keys were processed since and will be unknown: what comes again under one of them takes effect a second",
         "1 idempotency keys came in since and will be unknown: who repeats a request with one of them sends a second",
     ):
@@ -83,7 +96,8 @@ async def test_opt_outs_are_taken_over_into_a_backup_that_is_older_than_their_ta
     await fill(database, copy)
     change(copy, "DROP TABLE message_opt_out; DROP TABLE sealing_key; DROP TABLE inbox")
     done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
-    assert json.loads(done.stdout)["taken_over"]["opt_outs"] == 3
+    answer = json.loads(done.stdout)
+    assert (answer["taken_over"]["opt_outs"], answer["since"]["opt_outs"], answer["since"]["inbox_keys"]) == (3, 3, 3)
 
 
 async def test_a_database_that_cannot_be_read_is_said_to_have_taken_its_opt_outs_with_it(
@@ -97,3 +111,44 @@ async def test_a_database_that_cannot_be_read_is_said_to_have_taken_its_opt_outs
     assert "The old database could not be read to its end: opt-outs" in done.stderr
     async with Pillarbox.open(f"sqlite:///{database}") as box:
         assert [each.contact for each in await box.outbound.opt_outs("acme")] == ["old@example.com"]
+
+
+@pytest.mark.parametrize("left", [0, 600])
+async def test_a_database_that_lost_its_content_is_not_said_to_have_had_nothing_since(
+    database: Path, copy: Path, left: int
+) -> None:
+    await fill(database, copy)
+    change(database, "")
+    database.write_bytes(database.read_bytes()[:left])
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert (answer["since"], answer["unreadable"], answer["taken_over"]["complete"]) == (None, True, False)
+
+
+async def test_opt_outs_of_a_damaged_database_under_another_key_are_not_said_to_be_kept(
+    database: Path, copy: Path
+) -> None:
+    await fill(database, copy)
+    change(database, "UPDATE sealing_key SET key_id = 'another'")
+    damage_table(database, "inbox")
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "The database there cannot be read whole" in done.stderr
+    assert "Opt-outs since the backup are not taken over" in done.stderr
+    assert "taken over from the old one: 1 forgotten messages" in done.stdout
+
+
+async def test_whoever_opted_out_anew_and_was_forgotten_then_is_forgotten_in_the_backup_too(
+    database: Path, copy: Path
+) -> None:
+    url = f"sqlite:///{database}"
+    await fill(database, copy)
+    async with Pillarbox.open(url) as box:
+        (old,) = [each for each in await box.outbound.opt_outs("acme") if each.contact == "old@example.com"]
+        await box.outbound.remove_opt_out("acme", old.id)
+        await box.outbound.opt_out("acme", "old@example.com", "email")
+        await box.outbound.forget("acme", "old@example.com")
+    assert run("restore", str(copy), "--database", url, "--yes").exit_code == 0
+    async with Pillarbox.open(url) as box:
+        assert "old@example.com" not in {each.contact for each in await box.outbound.opt_outs("acme")}

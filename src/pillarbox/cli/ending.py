@@ -12,13 +12,19 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end what is inside as Ctrl-C does, once, and then the program with the status of the signal."""
+    """Let SIGTERM and SIGHUP end what is inside as Ctrl-C does, and then the program with the status of the signal.
+
+    A second SIGTERM does not wait for that; a terminal that closes may well say SIGHUP twice.
+    """
     told: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        if told:
-            return
         told.append(number)
+        if told.count(signal.SIGTERM) > 1:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        if len(told) > 1:
+            return
         # An event loop takes it from there; in a script's background nobody heeds it.
         signal.raise_signal(signal.SIGINT)
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

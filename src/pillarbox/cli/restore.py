@@ -22,13 +22,18 @@ _IN_FLIGHT = ("processing", "sending")
 @click.command(cls=Command, short_help="Put a backup in the database's place.")
 @click.argument("file", type=click.Path(dir_okay=False), required=False)
 @click.option("--preview", is_flag=True, help="Say what would be resent and change nothing.")
-@click.option("--old", metavar="URL", help="The PostgreSQL database that a restored one takes the place of.")
+@click.option(
+    "--old",
+    metavar="URL",
+    envvar="PILLARBOX_OLD_DATABASE",
+    help="The PostgreSQL database that a restored one takes the place of; also PILLARBOX_OLD_DATABASE.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def restore(options: Options, file: str | None, preview: bool, old: str | None, yes: bool) -> None:
     """Put the backup FILE in the place of the SQLite database, which nobody may use; says before what would be resent.
 
-    Of the database before it the opt-outs, what was forgotten and the revoked keys are taken over. On PostgreSQL restore with
+    Of the database before it the opt-outs, what was forgotten and what was revoked are taken over. On PostgreSQL restore with
     `pg_restore` into a new database, and run this on that one, without a file: it says what will be resent, and takes these over
     from the --old one.
     """
@@ -60,7 +65,9 @@ def _restore_file(options: Options, file: str, database: str, *, preview: bool, 
     if options.json:
         return show_json(asdict(plan) | asdict(done))
     click.echo(f"restored {database}" + ("" if done.kept is None else f"; the old one is {done.kept}"))
-    _show_taken_over(done)
+    if done.kept_key is not None:
+        click.echo(f"the backup has another key than there was; that one is {done.kept_key}")
+    _show_taken_over(plan, done)
 
 
 def _restore_on_server(
@@ -79,11 +86,11 @@ def _restore_on_server(
     if preview or old is None:
         return _show_plan_as_json(options, plan)
     if not yes:
-        confirm(f"Take opt-outs, what was forgotten and revoked keys over into {plan.database}?")
+        confirm(f"Take opt-outs, what was forgotten and what was revoked over into {plan.database}?")
     done = take_over_from(old, url)
     if options.json:
         return show_json(asdict(plan) | asdict(done))
-    _show_taken_over(done)
+    _show_taken_over(plan, done)
 
 
 def _show_plan_as_json(options: Options, plan: Plan) -> None:
@@ -102,7 +109,7 @@ def _show(plan: Plan) -> None:
     if plan.unreadable:
         click.echo(
             "The database there cannot be read whole, so that nobody can say what ended or came in since; opt-outs and "
-            "revoked keys are taken over from it as far as they can be read.",
+            "what was revoked are taken over from it as far as they can be read.",
             err=True,
         )
     for sentence in _sentences(plan):
@@ -128,6 +135,8 @@ def _sentences(plan: Plan) -> Iterator[str]:
         yield f"{since.forgotten} messages were forgotten since, with their recipients, and are forgotten again."
     if since.revoked_keys:
         yield f"{since.revoked_keys} API keys were revoked since and stay revoked."
+    if since.revoked_links:
+        yield f"{since.revoked_links} tenants had their embed links revoked since, and these stay revoked."
     if since.inbox_keys:
         yield (
             f"{since.inbox_keys} inbox keys were processed since and will be unknown: what comes again under one of "
@@ -140,14 +149,25 @@ def _sentences(plan: Plan) -> Iterator[str]:
         )
 
 
-def _show_taken_over(done: Restored) -> None:
+def _show_taken_over(plan: Plan, done: Restored) -> None:
     if (taken := done.taken_over) is None:
         return
-    counts = {"opt-outs": taken.opt_outs, "forgotten messages": taken.forgotten, "revoked keys": taken.revoked_keys}
+    counts = {
+        "opt-outs": taken.opt_outs,
+        "forgotten messages": taken.forgotten,
+        "revoked keys": taken.revoked_keys,
+        "tenants' revoked links": taken.revoked_links,
+    }
     if found := ", ".join(f"{count} {name}" for name, count in counts.items() if count):
         click.echo(f"taken over from the old one: {found}")
+    if taken.other_key and (plan.since is None or plan.since.opt_outs):
+        click.echo(
+            "Opt-outs since the backup are not taken over, for the old database's key is another one or cannot be read: "
+            "these contacts will be written to.",
+            err=True,
+        )
     if not taken.complete:
         click.echo(
-            "The old database could not be read to its end: opt-outs, forgotten people and revoked keys may be missing.",
+            "The old database could not be read to its end: opt-outs, forgotten people and what was revoked may be missing.",
             err=True,
         )

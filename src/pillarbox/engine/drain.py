@@ -156,11 +156,16 @@ class Drain(Generic[RowT]):
         room = self._room().at_most(self._pace.at_once)
         if not settlements and room.slots <= 0:
             return False
-        if self._lane.apart and not self._unsure and min(len(settlements), room.slots) >= _MANY:
+        if min(len(settlements), room.slots) >= _MANY and self._goes_apart(settlements):
             await asyncio.gather(self._turn(settlements, room.at_most(0)), self._turn([], room))
             # What stood behind the settled fell due while others were claimed, which did not see it.
             return self._room().slots > 0
         return await self._turn(settlements, room)
+
+    def _goes_apart(self, settlements: Sequence[Settlement[RowT]]) -> bool:
+        """Whether to settle and claim at once: not long after the last look, when claiming might take back what is settled."""
+        recent = (self._clock.now() - self._looked).total_seconds() < self.renewal.interval
+        return recent and not self._unsure and self._lane.apart(settlements)
 
     async def _turn(self, settlements: list[Settlement[RowT]], room: Room) -> bool:
         try:
@@ -175,7 +180,7 @@ class Drain(Generic[RowT]):
             self._finished[:0] = settlements
             raise
         self._pause = _FIRST_PAUSE
-        self._report_lost(turn.lost)
+        self._lost.report(turn.lost)
         return len(turn.claimed) == room.slots > 0 and self._room().slots > 0
 
     async def _exchange(self, settlements: Sequence[Settlement[RowT]], room: Room) -> Turn[RowT]:
@@ -222,7 +227,7 @@ class Drain(Generic[RowT]):
     async def _settle_singly(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
         for position, settlement in enumerate(settlements):
             try:
-                self._report_lost(await self._lane.settle([settlement], now=self._clock.now()))
+                self._lost.report(await self._lane.settle([settlement], now=self._clock.now()))
             except Unavailable:
                 # With all behind it: a row that is reported before the one in front of it counts as lost.
                 return list(settlements[position:])
@@ -335,16 +340,6 @@ class Drain(Generic[RowT]):
         settlements, self._finished = self._finished, []
         if settlements:
             try:
-                self._report_lost(await self._lane.settle(settlements, now=self._clock.now()))
+                self._lost.report(await self._lane.settle(settlements, now=self._clock.now()))
             except Exception as error:
                 log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))
-
-    def _report_lost(self, lost: Sequence[Settlement[RowT]]) -> None:
-        for settlement in lost:
-            self._lost.note(settlement.strand)
-            log.warning(
-                "an outcome came after its lease was lost; whoever holds it now decides",
-                id=settlement.row.id,
-                token=settlement.strand.token,
-                outcome=type(settlement.outcome).__name__,
-            )

@@ -28,9 +28,8 @@ class Lane(Protocol[RowT]):
     may be raised by all.
     """
 
-    @property
-    def apart(self) -> bool:
-        """Whether settling can go on in one transaction while claiming does in another."""
+    def apart(self, settlements: Sequence[Settlement[RowT]]) -> bool:
+        """Whether these can be settled in one transaction while more is claimed in another."""
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[RowT]]: ...
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic
 
-from pillarbox.engine.lease import RowT, Strand
+from pillarbox.engine.lease import RowT, Settlement, Strand
+from pillarbox.telemetry import logger
+
+log = logger(__name__)
 
 _MOST = 10_000
 
@@ -20,6 +23,17 @@ class LostStrands(Generic[RowT]):
         self._tokens[strand.key] = strand.token
         if len(self._tokens) > _MOST:
             del self._tokens[next(iter(self._tokens))]
+
+    def report(self, lost: Iterable[Settlement[RowT]]) -> None:
+        """Note and tell of outcomes that came after their hold was lost."""
+        for settlement in lost:
+            self.note(settlement.strand)
+            log.warning(
+                "an outcome came after its lease was lost; whoever holds it now decides",
+                id=settlement.row.id,
+                token=settlement.strand.token,
+                outcome=type(settlement.outcome).__name__,
+            )
 
     def among(self, held: Iterable[Strand[RowT]]) -> set[tuple[str, int]]:
         """Those that are still held in our name; the others are forgotten."""

@@ -22,10 +22,9 @@ class WatchedLane(Generic[RowT]):
         self._lane = lane
         self._metrics = metrics
 
-    @property
-    def apart(self) -> bool:
-        """Whether settling can go on while claiming does."""
-        return self._lane.apart
+    def apart(self, settlements: Sequence[Settlement[RowT]]) -> bool:
+        """Whether these can be settled while more is claimed."""
+        return self._lane.apart(settlements)
 
     async def turn(
         self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime

@@ -60,10 +60,10 @@ class OutboundLane:
         # A provider that is slow to begin has many such messages at once.
         self._begins: Batch[tuple[Parcel, datetime], bool] = Batch(self._begin_set, most=_MOST_BEGUN, at_once=2)
 
-    @property
-    def apart(self) -> bool:
-        """Whether settling can go on in one transaction while claiming does in another."""
-        return self._database.many_writers
+    def apart(self, settlements: Sequence[Held]) -> bool:
+        """Whether these can be settled in one transaction while more is claimed in another: not if somebody was unsubscribed,
+        to whom something may wait."""
+        return self._database.many_writers and not settling.unsubscribed(settlements)
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
@@ -74,6 +74,11 @@ class OutboundLane:
         return lost
 
     async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[Parcel]:
+        if settling.unsubscribed(settlements):
+            # By itself: it holds tenants that another node's claim may share while it holds some that this one would.
+            lost = await self._database.write(lambda: settling.settle(queries, settlements, now))
+            return Turn((await self.turn((), lease, room=room, now=now)).claimed if room.slots > 0 else [], lost)
+
         def work() -> Step[Turn[Parcel]]:
             lost = yield from settling.settle(queries, settlements, now)
             claimed = (yield from self._claim(lease, room, now)) if room.slots > 0 else []

@@ -6,6 +6,10 @@ FROM tenants WHERE tenant_id = :tenant_id
 -- Whoever opts a contact out holds the tenant against everybody who is about to mark its messages as being sent.
 SELECT tenant_id FROM tenants WHERE tenant_id = :tenant_id :lock(tenants)
 
+-- name: lock_tenants
+-- Likewise, of several at once.
+SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text) ORDER BY tenant_id :lock(tenants)
+
 -- name: known_tenants
 SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text)
 

@@ -45,12 +45,23 @@ def settle(queries: Any, settlements: Sequence[Held], now: datetime) -> Step[lis
     """Record how attempts ended; answers those whose hold had been lost."""
     if not settlements:
         return []
+    if tenants := unsubscribed(settlements):
+        yield queries.lock_tenants(tenant_ids=sorted(tenants))
     names = [(settlement.strand.key, settlement.strand.token) for settlement in settlements]
     held = {message_id for (message_id,) in (yield queries.hold(rows=sorted(names)))}
     kept = [settlement for settlement in settlements if settlement.strand.key in held]
     if kept:
         yield from together(*_statements(queries, kept, now))
     return [settlement for settlement in settlements if settlement.strand.key not in held]
+
+
+def unsubscribed(settlements: Sequence[Held]) -> set[str]:
+    """The tenants of messages whose recipients, as their providers say, want no more of them."""
+    return {
+        settlement.row.tenant_id
+        for settlement in settlements
+        if not isinstance(settlement.outcome, Skipped) and report_of(settlement.outcome).opt_out
+    }
 
 
 def _statements(queries: Any, kept: Sequence[Held], now: datetime) -> list[Any]:

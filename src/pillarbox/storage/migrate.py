@@ -46,7 +46,10 @@ async def migrate(database: Database) -> list[str]:
     known = migrations(database.dialect)
     if getattr(database, "cockroach", False):
         known = [_without_collations(migration) for migration in known]
-    return await database.write(lambda: _apply(known, database.clock.now))
+    # Rebuilding a large table takes longer than any statement may otherwise, and so does waiting for whoever does it.
+    write = getattr(database, "write_unlimited", database.write)
+    done: list[str] = await write(lambda: _apply(known, database.clock.now))
+    return done
 
 
 async def schema_version(database: Database) -> int:

@@ -120,6 +120,10 @@ class PostgresDatabase:
     async def write(self, work: Work[T]) -> T:
         return await self._submit(self.write_blocking, work)
 
+    async def write_unlimited(self, work: Work[T]) -> T:
+        """A write whose statements may take as long as they need."""
+        return await self._submit(partial(self.write_blocking, limited=False), work)
+
     async def write_new(self, work: Work[T]) -> T:
         # How much room the server has, only the server knows; it says DiskFull.
         return await self.write(work)
@@ -127,7 +131,7 @@ class PostgresDatabase:
     async def read(self, work: Work[T]) -> T:
         return await self._submit(self.read_blocking, work)
 
-    def write_blocking(self, work: Work[T]) -> T:
+    def write_blocking(self, work: Work[T], *, limited: bool = True) -> T:
         serial = uuid.uuid4().hex
         unknown: _CommitUnknown | None = None
         for pause in self._pauses():
@@ -137,7 +141,7 @@ class PostgresDatabase:
                         result: T = unknown.result
                         return result
                     unknown = None
-                    return self._transaction(connection, serial, work)
+                    return self._transaction(connection, serial, work, limited=limited)
             except _CommitUnknown as error:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
@@ -204,7 +208,7 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
-    def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T]) -> T:
+    def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool) -> T:
         """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own."""
         result: T | None = None
         committing = False
@@ -214,8 +218,10 @@ class PostgresDatabase:
                 if self.address.pooled:
                     for name, value in self._pooled_settings:
                         connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+                if not limited:
+                    connection.execute("SET LOCAL statement_timeout = 0")
                 connection.execute(_MARK, (self._writer(), serial))
-                result = drive(work, partial(self._execute, connection))
+                result = drive(work, partial(self._execute if limited else self._execute_unlimited, connection))
                 committing = True
                 connection.execute("COMMIT")
         except BaseException as error:
@@ -227,6 +233,12 @@ class PostgresDatabase:
 
     def _execute(self, connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
         self._watchdog.touch(connection)
+        return _execute_all(connection, statements)
+
+    def _execute_unlimited(
+        self, connection: psycopg.Connection[Any], statements: Sequence[Statement]
+    ) -> list[list[Row]]:
+        self._watchdog.spare(connection)
         return _execute_all(connection, statements)
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -38,6 +39,11 @@ class Watchdog:
         """Something is asked of the connection now."""
         with self._guard:
             self._deadlines[connection] = time.monotonic() + self._patience
+
+    def spare(self, connection: psycopg.Connection[Any]) -> None:
+        """Something is asked of the connection now that may take any time."""
+        with self._guard:
+            self._deadlines[connection] = math.inf
 
     def close(self) -> None:
         self._closed.set()

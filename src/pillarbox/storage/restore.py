@@ -60,9 +60,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where the old database is kept, and what was taken over from it; None where there was none."""
+    """Where the old database is kept, and its key if the backup has another, and what was taken over; None for nothing."""
 
     kept: str | None
+    kept_key: str | None
     taken_over: TakenOver | None
 
 
@@ -98,24 +99,22 @@ def restore(plan: Plan) -> Restored:
         raise InvalidInput("file", "is missing; name a backup.")
     place = Path(plan.database)
     unfinished = place.with_name(f".{place.name}.unfinished")
-    opt_outs = plan.since is None or not plan.since.other_key
     try:
         _copy_privately(Path(plan.file), unfinished)
         with _alone_with(place) as old:
-            taken_over = None if old is None else take_over(old, unfinished, opt_outs=opt_outs)
+            taken_over = None if old is None else take_over(old, unfinished)
             sync(unfinished)
-            kept = _move_aside(place) if place.exists() else None
+            kept, kept_key = _move_aside(place, key_file_of(Path(plan.file)))
             os.replace(unfinished, place)
+            _put_key(key_file_of(Path(plan.file)), key_file_of(place))
             sync(place.parent)
-        if key_file_of(Path(plan.file)).exists():
-            _copy_privately(key_file_of(Path(plan.file)), key_file_of(place))
     except OSError as error:
         raise Unavailable(f"{place} cannot be replaced: {error.strerror}.") from error
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             with suppress(OSError):
                 os.unlink(f"{unfinished}{suffix}")
-    return Restored(None if kept is None else str(kept), taken_over)
+    return Restored(kept, kept_key, taken_over)
 
 
 def look_at_restored(url: str, old: str | None) -> Plan:
@@ -218,20 +217,35 @@ def _is_open_somewhere(database: Path) -> bool:
     return False
 
 
-def _move_aside(database: Path) -> Path:
-    """Keep the old database, its logs and its key under another name."""
+def _move_aside(database: Path, new_key: Path) -> tuple[str | None, str | None]:
+    """Keep the old database, its logs and its key under another name; a key without a database too, if it is another one."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     kept = database.with_name(f"{database.name}.before-{stamp}")
     number = 1
-    while kept.exists():
+    while kept.exists() or key_file_of(kept).exists():
         number += 1
         kept = database.with_name(f"{database.name}.before-{stamp}-{number}")
-    if key_file_of(database).exists():
-        _copy_privately(key_file_of(database), key_file_of(kept))
+    key, there = key_file_of(database), database.exists()
+    replaced = new_key.exists() and key.exists() and key.read_bytes() != new_key.read_bytes()
+    if replaced or (there and key.exists()):
+        _copy_privately(key, key_file_of(kept))
     for suffix in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
             os.rename(f"{database}{suffix}", f"{kept}{suffix}")
-    return kept
+    return str(kept) if there else None, str(key_file_of(kept)) if replaced else None
+
+
+def _put_key(key: Path, place: Path) -> None:
+    """Put the backup's key in place, whole or not at all."""
+    if not key.exists():
+        return
+    copy = place.with_name(f".{place.name}.unfinished")
+    try:
+        _copy_privately(key, copy)
+        os.replace(copy, place)
+    finally:
+        with suppress(OSError):
+            os.unlink(copy)
 
 
 def _copy_privately(file: Path, place: Path) -> None:

@@ -51,16 +51,16 @@ def look_at_restored(url: str, old: str | None) -> Plan:
 
 
 def take_over_from(old: str, url: str) -> Restored:
-    """Write into a restored database what was said in the old one since: opt-outs, who was forgotten, revoked keys."""
+    """Write into a restored database what was said in the old one since: opt-outs, who was forgotten, what was revoked."""
     _require_another(url, old)
     with _opened(url) as new, _opened(old, reading=True) as before:
-        taken = _take_over(new, before, opt_outs=not _other_key(new, before))
+        taken = _take_over(new, before, other_key=_other_key(new, before))
         new.commit()
-    return Restored(_shown(old), taken)
+    return Restored(_shown(old), None, taken)
 
 
 def _compare(new: Connection, old: Connection) -> Since:
-    taken = _take_over(new, old, opt_outs=True)
+    taken = _take_over(new, old, other_key=False)
     # Only counted: whoever looks changes nothing.
     new.rollback()
     return Since(
@@ -70,28 +70,32 @@ def _compare(new: Connection, old: Connection) -> Since:
         other_key=_other_key(new, old),
         forgotten=taken.forgotten,
         revoked_keys=taken.revoked_keys,
+        revoked_links=taken.revoked_links,
         inbox_keys=_unknown(new, old, _queries.all_inbox_keys, _queries.known_inbox_keys),
         idempotency_keys=_unknown(new, old, _queries.all_idempotency_keys, _queries.known_idempotency_keys),
     )
 
 
-def _take_over(new: Connection, old: Connection, *, opt_outs: bool) -> TakenOver:
-    kept = forgotten = revoked = 0
-    if opt_outs:
+def _take_over(new: Connection, old: Connection, *, other_key: bool) -> TakenOver:
+    kept = forgotten = keys_revoked = links_revoked = 0
+    if not other_key:
         for rows in _stretches(old, _queries.said_opt_outs):
             kept += len(_run(new, _queries.keep_opt_outs(rows=rows)))
         for (key_id,) in _run(old, _queries.sealing_key()):
             new.execute(*_sent(_queries.keep_sealing_key(key_id=key_id)))
     for rows in _stretches(old, _queries.forgotten_opt_outs):
-        _run(new, _queries.forget_opt_outs(keys=_single(rows)))
+        new.execute(*_sent(_queries.forget_opt_outs(keys=[opt_out_id for opt_out_id, *_ in rows])))
+        new.execute(*_sent(_queries.forget_opt_outs_said_anew(rows=rows)))
     for rows in _stretches(old, _queries.forgotten_messages):
         if keys := _single(_run(new, _queries.forget_messages(keys=_single(rows)))):
             forgotten += len(keys)
             for forget in (_queries.forget_attempts, _queries.forget_events, _queries.forget_copies):
                 new.execute(*_sent(forget(keys=keys)))
     for rows in _stretches(old, _queries.revoked_keys):
-        revoked += len(_run(new, _queries.revoke_keys(rows=rows)))
-    return TakenOver(kept, forgotten, revoked, complete=True)
+        keys_revoked += len(_run(new, _queries.revoke_keys(rows=rows)))
+    for rows in _stretches(old, _queries.revoked_links):
+        links_revoked += len(_run(new, _queries.revoke_links(rows=rows)))
+    return TakenOver(kept, other_key, forgotten, keys_revoked, links_revoked, complete=True)
 
 
 def _other_key(new: Connection, old: Connection) -> bool:
@@ -154,7 +158,13 @@ def _opened(url: str, *, reading: bool = False) -> Iterator[Connection]:
     """A connection in one transaction that sees one state of the database."""
     address = PostgresAddress.parse(url)
     try:
-        with psycopg.connect(address.conninfo, connect_timeout=_CONNECT_SECONDS, prepare_threshold=None) as connection:
+        opened = psycopg.connect(address.conninfo, connect_timeout=_CONNECT_SECONDS, prepare_threshold=None)
+    except psycopg.OperationalError as error:
+        raise Unavailable(
+            f"PostgreSQL cannot be reached at {address.place}; check the URL and that the server runs."
+        ) from error
+    try:
+        with opened as connection:
             connection.isolation_level = IsolationLevel.REPEATABLE_READ
             connection.read_only = reading
             yield connection
@@ -163,6 +173,7 @@ def _opened(url: str, *, reading: bool = False) -> Iterator[Connection]:
             "One of the databases has no tables of this Pillarbox; run `pillarbox migrate` on it first."
         ) from error
     except psycopg.OperationalError as error:
+        # Either of two databases; what the server says may name somebody.
         raise Unavailable(
-            f"PostgreSQL cannot be reached at {address.place}; check the URL and that the server runs."
+            f"PostgreSQL did not finish ({type(error).__name__}); mend that and try again."
         ) from error

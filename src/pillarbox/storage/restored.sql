@@ -65,10 +65,17 @@ ON CONFLICT DO NOTHING
 RETURNING opt_out_id
 
 -- name: forgotten_opt_outs
-SELECT opt_out_id FROM message_opt_out WHERE address IS NULL
+SELECT opt_out_id, tenant_id, contact, channel FROM message_opt_out WHERE address IS NULL
 
 -- name: forget_opt_outs
-UPDATE message_opt_out SET address = NULL, reason = NULL WHERE opt_out_id :in(keys text) RETURNING opt_out_id
+UPDATE message_opt_out SET address = NULL, reason = NULL WHERE opt_out_id :in(keys text)
+
+-- name: forget_opt_outs_said_anew
+-- One that was removed and said anew has another id.
+UPDATE message_opt_out SET address = NULL, reason = NULL
+FROM :rows(opt_out_id text, tenant_id text, contact text, channel text)
+WHERE message_opt_out.tenant_id = rows.tenant_id AND message_opt_out.contact = rows.contact
+  AND message_opt_out.channel = rows.channel
 
 -- name: forgotten_messages
 -- Every message has a contact until that is forgotten.
@@ -98,3 +105,12 @@ SELECT key_id, revoked_at FROM api_keys WHERE revoked_at IS NOT NULL
 UPDATE api_keys SET revoked_at = rows.revoked_at FROM :rows(key_id text, revoked_at instant)
 WHERE api_keys.key_id = rows.key_id AND api_keys.revoked_at IS NULL
 RETURNING api_keys.key_id
+
+-- name: revoked_links
+-- Links are bound to a number that grows when they are revoked.
+SELECT tenant_id, epoch FROM embed_epoch
+
+-- name: revoke_links
+INSERT INTO embed_epoch (tenant_id, epoch) SELECT rows.tenant_id, rows.epoch FROM :rows(tenant_id text, epoch bigint)
+ON CONFLICT (tenant_id) DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > embed_epoch.epoch
+RETURNING tenant_id

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Generic
 
-from pillarbox.engine import Lease, Strand
+from pillarbox.engine import Lease, Settlement, Strand
 from pillarbox.engine.lease import RowT
 from pillarbox.storage import Database, Row, Step, load_queries
 
@@ -18,9 +18,8 @@ class StrandLeases(Generic[RowT]):
         self._database = database
         self._leases = load_queries("pillarbox.strands", strand=table)
 
-    @property
-    def apart(self) -> bool:
-        """Whether settling can go on in one transaction while claiming does in another."""
+    def apart(self, settlements: Sequence[Settlement[RowT]]) -> bool:
+        """Whether these can be settled in one transaction while more is claimed in another."""
         return self._database.many_writers
 
     def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:
