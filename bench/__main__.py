@@ -12,13 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvloop
+try:
+    import uvloop
 
-from bench import growth, hooks, inbound, inbox, incident, outbound, overview, show, soak, table
-from bench.disk import IN_MEMORY, file_system_of
-from bench.environment import circumstances
-from bench.report import Report
-from bench.servers import STORES, databases
+    from bench import growth, hooks, inbound, inbox, incident, outbound, overview, show, soak, table
+    from bench.disk import IN_MEMORY, file_system_of
+    from bench.environment import circumstances
+    from bench.report import Report
+    from bench.servers import STORES, databases
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f"{missing.name} is not installed here: run `make bench` (QUICK=1 for less), which installs what it needs."
+    )
 
 SEED = 20261115
 

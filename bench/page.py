@@ -6,6 +6,7 @@ explain cannot be written.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator
@@ -43,9 +44,13 @@ INTRO = """# Benchmarks
 
 What one machine does, and what others do on it in the same run. Every queue here writes to disk before it answers: PostgreSQL
 with `fsync` and `synchronous_commit` on, SQLite with `synchronous=FULL`, Redis with `appendfsync always`, NATS JetStream with
-`sync_interval: always`. The page is written from the files in `docs/results` by `python -m bench.page`; each file names the
-seed, the commit, the machine, the versions, and how busy the machine was before. Absolute figures are worth as much as the
+`sync_interval: always`. The page is written from the files in `docs/results` by `.venv/bin/python -m bench.page`; each file names
+the seed, the commit, the machine, the versions, and how busy the machine was before. Absolute figures are worth as much as the
 machine was idle; what counts are the ratios within one run.
+
+To measure for yourself, `make bench` installs what it needs (the other queues and their servers) and measures the first table;
+`make bench QUICK=1` gives an impression of it in a fraction of the time. After that the commands named below work too, with
+`.venv/bin/python` in the place of `python`.
 
 `pillarbox bench` gives you the short form of this for your own machine and database, without touching your rows.
 """
@@ -126,15 +131,17 @@ def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[
         yield circumstances(document) + "\n"
     curves = [curve for document in documents for curve in document["curves"]]
     yield (
-        "Rows claimed and settled a second in turns of up to 200, by how much else there is in the tables, and in brackets "
+        "Rows claimed and settled a second in turns of up to 200, in the best of nine rounds or more, by how much else there is "
+        "in the tables, and in brackets "
         "what one row costs in microseconds of processor, ours and the server's. The aim is that a row costs at no size more "
         f"than {1 / FLAT:.2f} times what it costs at any smaller one. The sizes take turns, so that whatever else the machine "
-        "does falls on all of them.\n"
+        "does falls on all of them. It falls on the rates all the same, which sink and rise with it: they show an order of "
+        "magnitude, and the cost is what is judged, in the last column but one.\n"
     )
     for axis, name in AXES.items():
         if any(curve["axis"] == axis for curve in curves):
             yield f"![Cost of a row by {name}](pictures/growth-{axis}.svg)\n"
-    yield "| pipe | database | what grows | at each size | least before to worst | |"
+    yield f"| pipe | database | what grows | at each size | worst cost to least before, at most {1 / FLAT:.2f} | |"
     yield "| --- | --- | --- | --- | ---: | --- |"
     for curve in curves:
         triples = zip(curve["sizes"], curve["rates"], curve["microseconds"], strict=True)
@@ -142,7 +149,7 @@ def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[
         flat = flatness(curve)
         what = f"{curve['axis']} / {curve['pipe']} / {curve['store']}"
         told = "met" if flat >= FLAT else f"missed: {causes.of(what)}"
-        yield f"| {curve['pipe']} | {curve['store']} | {AXES[curve['axis']]} | {sizes} | {flat:.2f} | {told} |"
+        yield f"| {curve['pipe']} | {curve['store']} | {AXES[curve['axis']]} | {sizes} | {1 / flat:.2f} | {told} |"
 
 
 def soak_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
@@ -224,16 +231,25 @@ def written() -> dict[Path, str]:
     return {PAGE: text, **dict(pictures(growth, soak))}
 
 
-def main(check: bool) -> None:
-    different = [file for file, text in written().items() if not file.exists() or file.read_text() != text]
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.page", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; say what differs, and exit with 1 if anything does"
+    )
+    check = parser.parse_args().check
+    try:
+        texts = written()
+    except LookupError as unexplained:
+        sys.exit(str(unexplained))
+    different = [file for file, text in texts.items() if not file.exists() or file.read_text() != text]
     for file in different:
         print(file.relative_to(ROOT))
         if not check:
             file.parent.mkdir(exist_ok=True)
-            file.write_text(written()[file])
+            file.write_text(texts[file])
     if check and different:
-        sys.exit("run `python -m bench.page`")
+        sys.exit("run `.venv/bin/python -m bench.page`")
 
 
 if __name__ == "__main__":
-    main("--check" in sys.argv)
+    main()
