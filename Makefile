@@ -43,6 +43,8 @@ torture: dev-setup ## Run what takes an hour: long tests, tens of thousands of s
 	@scripts/servers.sh
 	@$(BIN)/pytest -q -n auto -m long
 	@$(BIN)/python -m tests.simulation --seeds 10000 --jobs "$$(getconf _NPROCESSORS_ONLN)"
+	@$(BIN)/python -m torture --minutes 1 --calm
+	@$(BIN)/python -m torture --minutes 1 --calm --database postgres
 	@$(BIN)/python -m torture --minutes 10
 	@$(BIN)/python -m torture --minutes 10 --database postgres
 

@@ -138,19 +138,22 @@ def write_mutants() -> str:
 
 
 def write_mutmut() -> str:
-    """How many machine-made changes the tests noticed, by file and in all; one that no test reaches was not noticed."""
-    rows, noticed, made = [], 0, 0
+    """How many machine-made changes the tests noticed, by file and in all; what no test reaches, or ends, was not noticed."""
+    ends = ("killed", "timed out", "survived", "untested")
+    rows, total = [], Counter[str]()
     for result in results("mutmut.json"):
         for file in result["files"]:
-            tried = file["killed"] + file["survived"] + file["untested"]
-            if tried:
-                counts = [f"{file[name]:,}" for name in ("killed", "survived", "untested")]
-                rows.append([f"`{file['file']}`", *counts, _percent(file["killed"], tried)])
-            noticed, made = noticed + file["killed"], made + tried
+            # An earlier result does not tell those that ran out of time from those that were noticed.
+            counts = {end: file[end] for end in ends if end in file}
+            if tried := sum(counts.values()):
+                cells = [f"{counts[end]:,}" if end in counts else "not told apart" for end in ends]
+                rows.append([f"`{file['file']}`", *cells, _percent(file["killed"], tried)])
+            total.update(counts)
     if not rows:
         return "Not measured yet.\n"
-    rows.append(["**in all**", f"{noticed:,}", f"{made - noticed:,}", "", f"**{_percent(noticed, made)}**"])
-    columns = ["file", "noticed", "not noticed", "not even reached", "score"]
+    cells = [f"{total[end]:,}" if end in total else "" for end in ends]
+    rows.append(["**in all**", *cells, f"**{_percent(total['killed'], total.total())}**"])
+    columns = ["file", "noticed", "ran out of time", "not noticed", "not even reached", "score"]
     return _table(columns, rows) + "\n" + "".join(map(_origin, results("mutmut.json")))
 
 

@@ -9,8 +9,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import get_args
 
 from torture.places import Kind
@@ -65,19 +67,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser().parse_args(given)
     plan = _plan(options)
-    # Told to stop, it leaves nothing running.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # The seed first: whatever happens, it can be played again.
     print(f"seed {plan.seed}", flush=True)
     run = Run(plan)
     command = shlex.join(["python", "-m", "torture", *_without_result(given)])
-    while not run.over():
-        _tell(len(run.outcomes), run.play())
-        if options.result:
-            write(summary(plan, run.outcomes, command), Path(options.result))
+    with _ending_in_order():
+        while not run.over():
+            _tell(len(run.outcomes), run.play())
+            if options.result:
+                write(summary(plan, run.outcomes, command), Path(options.result))
     result = summary(plan, run.outcomes, command)
     print(table(result))
     return 1 if result["violations"] else 0
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Told to stop, it leaves nothing running; told again meanwhile, it goes on doing so."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _without_result(given: Sequence[str]) -> list[str]:

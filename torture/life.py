@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+_TOLD_SECONDS = 5.0
+
 
 class Life(Protocol):
     """A process, with all that runs in its group."""
@@ -96,11 +98,14 @@ class Nursery:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # Ctrl-C is for whoever started all this, who then ends it in order.
+            process_group=0,
         )
-        self._begun: queue.Queue[ForkedLife] = queue.Queue()
+        self._begun: queue.Queue[ForkedLife | None] = queue.Queue()
         self._alive: dict[int, ForkedLife] = {}
         self._ready = threading.Event()
-        threading.Thread(target=self._follow, daemon=True).start()
+        self._following = threading.Thread(target=self._follow, daemon=True)
+        self._following.start()
 
     def fork(self, arguments: Sequence[str], *, seconds: float = 60.0) -> ForkedLife:
         if not self._ready.wait(seconds):
@@ -108,11 +113,18 @@ class Nursery:
         assert self._process.stdin
         self._process.stdin.write(json.dumps(list(arguments)) + "\n")
         self._process.stdin.flush()
-        return self._begun.get(timeout=seconds)
+        if (life := self._begun.get(timeout=seconds)) is None:
+            raise RuntimeError("the nursery has ended")
+        return life
 
     def close(self) -> None:
+        """End it and whatever it forked, also while somebody waits for that."""
         self._process.kill()
         self._process.wait()
+        self._following.join(_TOLD_SECONDS)
+        for life in list(self._alive.values()):
+            life.signal(signal.SIGKILL)
+            life.end(-signal.SIGKILL)
 
     def _follow(self) -> None:
         assert self._process.stdout
@@ -125,3 +137,4 @@ class Nursery:
                     self._alive.pop(int(pid)).end(int(code))
                 case _:
                     self._ready.set()
+        self._begun.put(None)

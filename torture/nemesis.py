@@ -10,8 +10,9 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class Nemesis:
         self._behave = behave
         self._database = threading.Lock()
         self._over = threading.Event()
+        self._given_up = threading.Event()
         self._guard = threading.Lock()
         self.counts: Counter[str] = Counter()
         self.errors: list[BaseException] = []
@@ -101,7 +103,7 @@ class Nemesis:
     def run(self, over: Callable[[], bool], *, pace: float) -> None:
         """One fault after another, on average one in `pace` seconds, until it is enough; then everything is well again."""
         running: list[Future[None]] = []
-        with ThreadPoolExecutor(len(self._nodes) + 4) as pool:
+        with ThreadPoolExecutor(len(self._nodes) + 4) as pool, self._giving_up_when_told():
             while not over():
                 running.append(pool.submit(self._next(), random.Random(self._chance.random())))
                 running = [each for each in running if not self._ended(each)]
@@ -113,6 +115,18 @@ class Nemesis:
         for each in running:
             self._ended(each, wait=True)
         self._journal.keep()
+
+    @contextmanager
+    def _giving_up_when_told(self) -> Iterator[None]:
+        """Let whoever interrupts the run wait for no fault: nobody has to be well again then."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            self._over.set()
+            self._given_up.set()
+            for node in (*self._nodes, *self._callers):
+                node.remove()
+            raise
 
     def _next(self) -> Fault:
         """Every second time one that has not happened yet, if there is any; else by their weights."""
@@ -175,7 +189,7 @@ class Nemesis:
             # To the end even when the round is over: shorter than the lease it would be no fault.
             until = time.monotonic() + self._lease * chance.uniform(1.1, 1.5)
             locked = self._place.is_locked(until)
-            threading.Event().wait(max(0.0, until - time.monotonic()))
+            self._given_up.wait(max(0.0, until - time.monotonic()))
             node.send(signal.SIGCONT)
             self._note("paused", at, node.name, locked=locked)
         finally:

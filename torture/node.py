@@ -43,6 +43,7 @@ class Node:
         log.touch()
         self._life: Life | None = None
         self._nursery: Nursery | None = None
+        self._removed = threading.Event()
 
     @property
     def alive(self) -> bool:
@@ -83,7 +84,8 @@ class Node:
         return code
 
     def remove(self) -> None:
-        """Leave nothing running."""
+        """Leave nothing running, and start nothing any more."""
+        self._removed.set()
         self.kill()
         if self._nursery is not None:
             self._nursery.close()
@@ -91,7 +93,7 @@ class Node:
     def _start(self, spawn: Callable[[], Life]) -> None:
         """Again if the database was away at the wrong moment."""
         deadline = time.monotonic() + _READY_SECONDS
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._removed.is_set():
             self.starts += 1
             self._said = self._log.stat().st_size
             self._life = spawn()
@@ -102,7 +104,7 @@ class Node:
 
     def _until_ready(self, deadline: float) -> bool:
         waiting = threading.Event()
-        while self.alive and time.monotonic() < deadline:
+        while self.alive and time.monotonic() < deadline and not self._removed.is_set():
             if self._answers() if self.port else self._has_spoken():
                 return True
             waiting.wait(_GLANCE)

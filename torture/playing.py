@@ -70,6 +70,10 @@ def play(plan: Plan, number: int, enough: Callable[[int, Counter[str]], bool]) -
             stage.kill()
         evidence = gather(folder, place.url, nodes=plan.nodes, lease=plan.lease, inbox_lease=plan.inbox_lease)
         _judge(outcome, evidence)
+    except (KeyboardInterrupt, SystemExit):
+        left = f"what was wrong is in {folder}" if outcome.violations else "nothing is left of it"
+        print(f"interrupted: round {number} was not checked, {left}", flush=True)
+        raise
     except BaseException:
         outcome.violations.append(Violation("harness", "the round itself failed"))
         raise

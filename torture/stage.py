@@ -156,7 +156,7 @@ class Stage:
 
     def _start_recorder(self) -> None:
         command = [sys.executable, "-m", "torture.recorder", str(self._folder), str(self._target_port), str(self._seed)]
-        self._recorder = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self._recorder = subprocess.Popen(command, stdout=subprocess.PIPE, process_group=0)
         assert self._recorder.stdout
         self._recorder.stdout.readline()
 
@@ -164,7 +164,7 @@ class Stage:
         path = self._folder / "round.json"
         path.write_bytes(self._round(self._place.url).encoded())
         command = [sys.executable, "-m", "torture.producers", str(path)]
-        self._producers = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._producers = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:

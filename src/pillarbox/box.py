@@ -16,7 +16,8 @@ from pillarbox import __version__
 from pillarbox.audit import Act
 from pillarbox.chats import wire_chats
 from pillarbox.engine import Chore, Drain, Janitor
-from pillarbox.errors import InvalidInput, SettingsError, Unavailable
+from pillarbox.errors import InvalidInput, PillarboxError, SettingsError
+from pillarbox.examination import Key, check_spool
 from pillarbox.hooks.pipe import Hooks
 from pillarbox.hooks.spool import default_spool_dir
 from pillarbox.inbound import Inbound
@@ -35,6 +36,7 @@ from pillarbox.settings.extras import require_extras
 from pillarbox.storage import Database
 from pillarbox.storage.backup import back_up, dump
 from pillarbox.storage.checkup import Finding, checkup, network_share_of, require_schema
+from pillarbox.storage.contents import check_contents
 from pillarbox.storage.migrate import migrate as migrate_schema
 from pillarbox.storage.migrate import rehearse
 from pillarbox.storage.restore import Plan, Restored, look_at_restored, plan_restore, restore, take_over_from
@@ -61,7 +63,7 @@ class Pillarbox:
         settings: Settings,
         *,
         node: str,
-        sealer: Sealer | None = None,
+        key: Key | None = None,
         spool_dir: str | None = None,
     ) -> None:
         self.database = database
@@ -69,7 +71,8 @@ class Pillarbox:
         self.node = node
         self.metrics = Metrics(settings.metrics.prefix)
         random = Random()  # noqa: S311 - spreads retries, guards nothing
-        sealer = sealer or open_sealer(settings.secrets.key, sqlite_file=None)
+        self._key = key or Key(database, open_sealer(settings.secrets.key, sqlite_file=None))
+        sealer = self._key.sealer
         self._take_in(spool_dir, random)
         self._send_out(sealer, random)
         self._join_chats(spool_dir)
@@ -110,10 +113,10 @@ class Pillarbox:
             if migrate:
                 await migrate_schema(database)
             spool_dir = chosen.hooks.spool_dir or default_spool_dir(address)
-            sealer = open_sealer(chosen.secrets.key, sqlite_file=sqlite_path(address))
-            box = cls(database, chosen, node=node or socket.gethostname(), sealer=sealer, spool_dir=spool_dir)
+            key = await Key.find(database, chosen, address)
             if migrate:
-                await box.outbound.check_key()
+                await key.require()
+            box = cls(database, chosen, node=node or socket.gethostname(), key=key, spool_dir=spool_dir)
             try:
                 yield box
             finally:
@@ -158,12 +161,16 @@ class Pillarbox:
         return await migrate_schema(self.database)
 
     async def require_schema(self) -> None:
-        """Refuse to go on with a schema that is older or newer than this program's."""
+        """Refuse to go on with a schema that is older or newer than this program's, or without the database's own key."""
         await require_schema(self.database)
+        await self._key.require()
 
     async def checkup(self) -> list[Finding]:
         """Look at the database, and at what receivers could not bring to it, as an operator would."""
-        return [*await checkup(self.database), await self._check_spool(), self._check_key()]
+        found = await checkup(self.database)
+        # Only what is set up holds anything that could be damaged.
+        contents = [await check_contents(self.database)] if await self._is_set_up() else []
+        return [*found, *contents, await check_spool(self.hooks), await self._key.check()]
 
     async def advise(self) -> None:
         """Log what an operator should know of the place where the database lies."""
@@ -291,7 +298,7 @@ class Pillarbox:
     @property
     def _drains(self) -> Sequence[Drain[Any]]:
         """A node without the key must not claim what it could not open."""
-        sending = [] if self._lacks_key else [self.outbound.drain]
+        sending = [] if self._key.lacking else [self.outbound.drain]
         return [self.inbound.drain, self.hooks.drain, *sending]
 
     def _heard(self) -> None:
@@ -307,35 +314,12 @@ class Pillarbox:
         except Exception as error:
             log.warning("the spool of hook events could not be picked up yet", error=brief(error))
 
-    @property
-    def _lacks_key(self) -> str | None:
-        """Why this node cannot send, if it cannot."""
+    async def _is_set_up(self) -> bool:
         try:
-            self.outbound.require_key()
-        except Unavailable as error:
-            return str(error)
-        return None
-
-    def _check_key(self) -> Finding:
-        lacks = self._lacks_key
-        return Finding("secrets.key", True, f"warning: nothing can be sent. {lacks}" if lacks else "there")
-
-    async def _check_spool(self) -> Finding:
-        spool = await self.hooks.spooled()
-        if spool.broken:
-            return Finding(
-                "hook spool",
-                False,
-                f"{spool.broken} files ending in .broken cannot be read; look into them, then delete them.",
-            )
-        if spool.files:
-            age = f"{spool.oldest_age_seconds or 0:.0f} s"
-            return Finding(
-                "hook spool",
-                True,
-                f"warning: {spool.files} files of events wait, the oldest for {age}; start a daemon.",
-            )
-        return Finding("hook spool", True, "nothing waits")
+            await require_schema(self.database)
+        except PillarboxError:
+            return False
+        return True
 
     async def _clean_inbox(self) -> bool:
         return await self._forget_keys() == _CLEAN_AT_ONCE

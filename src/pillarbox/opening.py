@@ -48,3 +48,11 @@ def sqlite_path(url: str) -> str | None:
     if not path:
         raise InvalidInput("database", "names no file; write sqlite:///file.db or sqlite:////absolute/file.db.")
     return path
+
+
+def require_no_stranger(url: str) -> None:
+    """Refuse an SQLite file of another program before anything is written to it."""
+    if (path := sqlite_path(url)) is not None:
+        from pillarbox.storage.strangers import require_no_stranger
+
+        require_no_stranger(path)

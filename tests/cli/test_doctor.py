@@ -1,4 +1,6 @@
 import json
+import os
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 
 from pillarbox.cli.main import cli
 from tests.cli.conftest import Ask, Run
+from tests.troubles.disks import small_disk
 
 
 def problems(url: str) -> dict[str, str]:
@@ -88,7 +91,24 @@ def test_a_damaged_file_is_a_problem(sqlite_url: str) -> None:
     content = bytearray(file.read_bytes())
     content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     file.write_bytes(content)
-    assert problems(sqlite_url).keys() == {"integrity"}
+    found = problems(sqlite_url)
+    assert found.keys() == {"integrity"}
+    assert found["integrity"].isprintable()
+    assert "***" not in found["integrity"]
+    assert "`pillarbox restore FILE`" in found["integrity"]
+    copied = runner.invoke(cli, ["backup", str(file.with_name("copy.db")), "--database", sqlite_url])
+    assert (copied.exit_code, copied.stderr.count("\n"), "another backup" in copied.stderr) == (1, 1, False)
+    assert f"{file} is damaged" in copied.stderr
+    assert "nothing was copied" in copied.stderr
+
+
+def test_a_full_disk_is_told_in_units_that_say_something(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", mebibytes=8) as disk:
+        url = f"sqlite:///{disk}/pillarbox.db"
+        assert CliRunner().invoke(cli, ["migrate", "--database", url]).exit_code == 0
+        room = os.statvfs(disk)
+        (disk / "else").write_bytes(bytes(room.f_bavail * room.f_frsize - 512 * 1024))
+        assert re.match(r"only [1-9]\d* KiB are free; make room", problems(url)["disk"])
 
 
 def test_settings_at_fault_are_a_problem(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

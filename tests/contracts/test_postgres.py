@@ -14,6 +14,7 @@ from psycopg import sql
 
 from pillarbox.errors import DatabaseBusy, Unavailable, UnsafeDatabase
 from pillarbox.storage import Step
+from pillarbox.storage.migrate import migrate
 from pillarbox.storage.postgres import PostgresDatabase
 from tests.conftest import skip_or_fail
 from tests.contracts import notes
@@ -116,6 +117,18 @@ async def test_a_statement_that_takes_too_long_is_given_up_in_time(postgres_url:
                 await database.write(slow_without_an_answer)
         assert time.monotonic() - began < 5
         await database.close()
+
+
+async def test_migrating_may_take_longer_than_any_other_statement(postgres_url: str) -> None:
+    database = PostgresDatabase(postgres_url, statement_timeout=0.5)
+    with psycopg.connect(postgres_url) as blocker:
+        blocker.execute("SELECT version FROM schema_migration WHERE version = 0 FOR UPDATE")
+        migrating = asyncio.create_task(migrate(database))
+        # Longer than the server lets a statement wait, and than the watchdog does.
+        await asyncio.to_thread(blocker.execute, "SELECT pg_sleep(1.2)")
+        blocker.rollback()
+        assert await migrating == []
+    await database.close()
 
 
 async def test_a_busy_pool_says_so_in_time(postgres_url: str) -> None:

@@ -87,7 +87,7 @@ class Reader:
         self._terminals: dict[str, Terminal] = {}
         self._printed = ""
         port, dev_port = str(free_port()), str(free_port())
-        # `make run` sets up first, which was done here before; and no process of anybody else may be killed.
+        # `make run` sets up first, which was done here before.
         self._instead = {
             "make run": f"pillarbox dev --port {dev_port}",
             "8025": port,
@@ -136,8 +136,8 @@ class Reader:
     def _ours(self, text: str) -> str:
         for theirs, ours in self._instead.items():
             text = text.replace(theirs, ours)
-        for command, terminal in self._terminals.items():
-            text = text.replace(f"pkill -9 -n -f '{command}'", f"kill -9 {terminal.pid}")
+        for terminal in reversed(self._terminals.values()):
+            text = text.replace("kill -9 PID", f"kill -9 {terminal.pid}")
         return text
 
     def _run(self, block: Block, command: list[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mutants.tree import is_changed
 from pillarbox.api.routes import ENDPOINTS
 from tests.hostile.assault import Tally, assault, room_of
 from tests.hostile.stand import open_stand
@@ -34,8 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--share", type=float, default=SHARE, help="which part of all attacks; 4 is all there are")
     parser.add_argument("--room", action="append", help="only this part of the API")
-    parser.add_argument("--result", type=Path, help="where to write the figures")
+    parser.add_argument("--result", type=Path, help="where to write the figures; only where the tree is its commit")
     options = parser.parse_args(arguments)
+    if options.result is not None and is_changed():
+        parser.error(f"{options.result} is left as it was: what would be tried is not what is committed")
     counted, failed = dict[str, Tally](), list[str]()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)

@@ -12,7 +12,9 @@ from pillarbox.box import Pillarbox
 from pillarbox.errors import PillarboxError, Unavailable
 from pillarbox.hooks.model import HookEvent
 from pillarbox.inbound.model import InboundMessage
+from pillarbox.storage import Step
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
+from tests.contracts.notes import query
 
 SESSIONS = 60
 FLIPS = 50
@@ -99,6 +101,41 @@ async def test_a_message_whose_text_was_changed_on_disk_is_held_back_and_says_wh
     assert len(kept) == SESSIONS - 1
     assert kept < contents()
     assert said
+    async with Pillarbox.open(f"sqlite:///{file}") as box:
+        (held,) = await box.inbound.list(session_id="s1")
+    assert held.last_error is not None
+    assert "`pillarbox doctor`" in held.last_error
+    assert "`pillarbox inbound expire`" in held.last_error
+
+
+async def test_a_checkup_names_what_was_damaged_in_each_pipe_and_how_many_it_looked_at(database_url: str) -> None:
+    key = {"secrets": {"key": "A" * 43 + "="}}
+    async with Pillarbox.open(database_url, settings=key) as box:
+        await box.tenants.set("acme", providers={"email": {"provider": "sandbox"}})
+        for session_id in ("s1", "s2"):
+            await box.sessions.open(session_id=session_id, target={"kind": "none"})
+            stored = await box.hooks.post(session_id, "agent_stop", {"text": "t"})
+            for number in range(120):
+                message = await box.inbound.enqueue(session_id=session_id, origin="test", content=f"secret {number}")
+        sent = await box.outbound.send("acme", Email(to="a@b.example", subject="s", text="t"))
+        assert await contents_found(box) == (True, "as they were stored: 243 open messages and events")
+
+        def damage() -> Step[None]:
+            yield query("UPDATE inbound_queue SET content = 'changed' WHERE id = :id")(id=message.id)
+            yield query("UPDATE hook_outbox SET payload = '{}' WHERE id = :id")(id=stored.id)
+            yield query("UPDATE message_history SET body_text = 'changed' WHERE message_id = :id")(id=sent)
+
+        await box.database.write(damage)
+        ok, detail = await contents_found(box)
+    assert not ok
+    assert f"inbound {message.id}, hooks {stored.id}, outbound {sent} (of 243 open messages and events)" in detail
+    assert "`pillarbox inbound expire ID`" in detail
+    assert "changed" not in detail
+
+
+async def contents_found(box: Pillarbox) -> tuple[bool, str]:
+    (found,) = (each for each in await box.checkup() if each.name == "contents")
+    return found.ok, found.detail
 
 
 async def test_damaged_events_and_outbound_messages_end_as_failed_and_say_why(tmp_path: Path) -> None:
@@ -139,7 +176,7 @@ async def test_a_page_that_is_no_page_is_an_error_and_not_an_answer(original: Pa
             await box.inbound.list()
         with pytest.raises(Unavailable, match="restore a backup"):
             await box.inbound.enqueue(session_id="s1", origin="test", content="new")
-        assert [finding.name for finding in await box.checkup() if not finding.ok] == ["integrity"]
+        assert [finding.name for finding in await box.checkup() if not finding.ok] == ["integrity", "contents"]
 
 
 def test_a_checksum_notices_what_moved_between_two_texts() -> None:

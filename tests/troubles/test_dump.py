@@ -131,6 +131,39 @@ def test_nobody_can_read_the_password_among_the_arguments(tmp_path: Path, monkey
     assert "fe@" not in arguments
 
 
+def test_an_address_with_options_and_a_password_of_its_key_is_understood(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = "options=-c%20work_mem%3D8MB&sslpassword=s%3Dcret"
+    url = f"{postgres_url}{'&' if '?' in postgres_url else '?'}{more}"
+    made = run("backup", f"{tmp_path}/monday.dump", "--database", url)
+    assert made.exit_code == 0, made.output
+    refused = run("backup", f"{tmp_path}/tuesday.dump", "--database", f"{url}&service=mine")
+    assert (refused.exit_code, "service's file" in refused.stderr, "cret" in refused.output) == (2, True, False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    shown = run("backup", f"{tmp_path}/tuesday.dump", "--database", url)
+    assert (shown.exit_code, "options=-c%20work_mem%3D8MB'" in shown.stderr, "cret" in shown.output) == (4, True, False)
+
+
+def test_the_old_database_can_be_named_where_nobody_else_reads_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILLARBOX_OLD_DATABASE", postgres_url)
+    refused = run("restore", "--database", postgres_url)
+    assert (refused.exit_code, "is the restored database itself" in refused.stderr) == (2, True)
+
+
+def test_a_server_that_breaks_off_is_not_said_to_be_away(postgres_url: str, new_url: str) -> None:
+    assert run("migrate", "--database", new_url).exit_code == 0
+    hasty = f"{new_url}{'&' if '?' in new_url else '?'}options=-c%20lock_timeout%3D50"
+    with psycopg.connect(new_url) as blocker:
+        blocker.execute("LOCK TABLE inbound_queue")
+        looked = run("restore", "--database", hasty, "--old", postgres_url)
+    assert (looked.exit_code, "did not finish (LockNotAvailable)" in looked.stderr) == (1, True)
+    away = run("restore", "--database", "postgresql://me@127.0.0.1:1/box")
+    assert (away.exit_code, "cannot be reached at 127.0.0.1:1" in away.stderr) == (1, True)
+
+
 def restore(url: str, file: Path) -> None:
     subprocess.run(["pg_restore", "--exit-on-error", f"--dbname={url}", str(file)], check=True)
 

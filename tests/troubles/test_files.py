@@ -19,6 +19,7 @@ from pillarbox.storage.sqlite import SqliteDatabase
 from tests.contracts import notes
 from tests.contracts.notes import add, ids, with_notes
 from tests.servers.daemon import Daemon
+from tests.troubles.disks import small_disk
 
 AS_NOBODY = """
 import os, sys
@@ -49,8 +50,25 @@ def test_a_server_that_may_not_write_its_database_says_so_and_exits_with_1(scrat
     done = serve_as_nobody(f"sqlite:///{file}")
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1
-    assert "check" in done.stderr
+    assert "no permission: check the owner and mode" in done.stderr
     assert "listening" not in done.stdout
+
+
+def test_a_folder_in_the_place_of_a_database_is_called_one(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="it is a folder: name a file in it"):
+        SqliteDatabase(str(tmp_path))
+
+
+@needs_root
+def test_a_read_only_file_system_is_called_one_with_and_without_a_database_on_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        url = f"sqlite:///{disk}/pillarbox.db"
+        made = subprocess.run([sys.executable, "-m", "pillarbox", "migrate", "--database", url], check=False)
+        assert made.returncode == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for name in ("pillarbox.db", "new.db"):
+            with pytest.raises(Unavailable, match="it lies on a read-only file system"):
+                SqliteDatabase(str(disk / name))
 
 
 async def test_a_database_that_turns_read_only_refuses_and_takes_messages_again_without_a_restart(

@@ -1,6 +1,7 @@
 """What people said after a backup outlives its restore, and what was done after it is told before it is undone."""
 
 import json
+import os
 from pathlib import Path
 
 import apsw
@@ -34,6 +35,12 @@ def change(file: Path, statements: str) -> None:
     connection.close()
 
 
+def key_in(file: Path, text: str | None = None) -> str:
+    if text is not None:
+        file.write_text(text)
+    return file.read_text(errors="surrogateescape")
+
+
 def spoil(file: Path) -> None:
     file.write_bytes(b"\xff" * file.stat().st_size)
 
@@ -61,7 +68,8 @@ async def test_an_opt_out_made_after_the_backup_is_kept_and_the_waiting_message_
     done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes")
     assert done.exit_code == 0, done.output
     assert "2 opt-outs came in after the backup and are taken over." in done.stderr
-    assert "taken over from the old one: 2 opt-outs, 1 forgotten messages, 1 revoked keys, 1 tenants' revoked links" in done.stdout
+    told = "taken over from the old one: 2 opt-outs, 1 forgotten messages, 1 revoked keys, 1 tenants' revoked links"
+    assert told in done.stdout
     await aftermath.check_restored(f"sqlite:///{database}", sent)
 
 
@@ -119,7 +127,7 @@ async def test_a_database_that_lost_its_content_is_not_said_to_have_had_nothing_
 ) -> None:
     await fill(database, copy)
     change(database, "")
-    database.write_bytes(database.read_bytes()[:left])
+    os.truncate(database, left)
     done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
@@ -152,3 +160,17 @@ async def test_whoever_opted_out_anew_and_was_forgotten_then_is_forgotten_in_the
     assert run("restore", str(copy), "--database", url, "--yes").exit_code == 0
     async with Pillarbox.open(url) as box:
         assert "old@example.com" not in {each.contact for each in await box.outbound.opt_outs("acme")}
+
+
+async def test_a_key_without_its_database_is_kept_when_the_backup_brings_another(database: Path, copy: Path) -> None:
+    await fill(database, copy)
+    key = Path(f"{database}.key")
+    others, backups = key_in(key, "an older key"), key_in(Path(f"{copy}.key"))
+    os.unlink(database)
+    done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert (answer["kept"], key_in(Path(answer["kept_key"])), key_in(key)) == (None, others, backups)
+    os.unlink(database)
+    again = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
+    assert json.loads(again.stdout)["kept_key"] is None

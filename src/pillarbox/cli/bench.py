@@ -49,8 +49,12 @@ def bench(options: Options, seconds: float) -> None:
     PostgreSQL in a new schema `pillarbox_bench_...`, and removes it at the end, also when it is interrupted or terminated;
     what one that was killed has left, the next one removes. It does load the disk and the server meanwhile.
     """
-    with ending_in_order(), _scratch(options) as url, _progress() as advance:
-        figures = asyncio.run(_measure(options, url, seconds, advance))
+    try:
+        with ending_in_order(), _scratch(options) as url, _progress(seconds, quiet=options.json) as advance:
+            figures = asyncio.run(_measure(options, url, seconds, advance))
+    except (KeyboardInterrupt, SystemExit):
+        click.echo("Stopped; nothing is left behind.", err=True)
+        raise
     database = "sqlite" if url.startswith("sqlite") else "postgresql"
     if options.json:
         return show_json({"database": database, "seconds": seconds, "pipes": figures})
@@ -85,9 +89,11 @@ def _number(value: Any) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal."""
+def _progress(seconds: float, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr where that is a terminal, else a line that says what is going on, unless a program asked."""
     if not sys.stderr.isatty():
+        if not quiet:
+            click.echo(f"Measuring for about {seconds:g} s ...", err=True)
         yield lambda done, total: None
         return
     from rich.console import Console

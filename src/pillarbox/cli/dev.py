@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import shlex
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -67,7 +69,8 @@ async def _run(box: Pillarbox, stop: asyncio.Event, options: Options, port: int 
 
     async def announce(address: str) -> None:
         if new:
-            await _let_settle(box)
+            with _without_good_news():
+                await _let_settle(box)
         _announce(f"{address}/login?token={login_token(admin_key)}", admin_key, commands, options)
 
     announcing = list[asyncio.Task[None]]()
@@ -78,6 +81,18 @@ async def _run(box: Pillarbox, stop: asyncio.Event, options: Options, port: int 
     port = listening.getsockname()[1]
     serving = serve(box, host=_HOST, port=port, admin_key=admin_key, ready=ready, listening=listening)
     await keep_running(box, stop, serving=serving, workers=True)
+
+
+@contextmanager
+def _without_good_news() -> Iterator[None]:
+    """Log no more than what goes wrong: that the demo's messages were sent, the dashboard shows better."""
+    ours = logging.getLogger("pillarbox")
+    if ours.getEffectiveLevel() == logging.INFO:
+        ours.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        ours.setLevel(logging.NOTSET)
 
 
 async def _let_settle(box: Pillarbox) -> None:

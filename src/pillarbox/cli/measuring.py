@@ -74,11 +74,14 @@ class _Bench:
             self.note(name, **{what: rate})
         began = time.perf_counter()
         running = asyncio.create_task(pipe.drain.run(grace=_GRACE))
-        await pipe.until_empty()
-        self.note(name, drain=pipe.put_in / (time.perf_counter() - began))
-        waits = await _waits(pipe, self.share)
-        pipe.drain.stop()
-        await running
+        try:
+            await pipe.until_empty()
+            self.note(name, drain=pipe.put_in / (time.perf_counter() - began))
+            waits = await _waits(pipe, self.share)
+        finally:
+            # Also when it is interrupted: a drain that outlived its database would raise the alarm.
+            pipe.drain.stop()
+            await running
         self.note(name, latency_p50_ms=median(waits), latency_p99_ms=waits[int(len(waits) * 0.99)])
 
     async def measure_inbox(self, box: Pillarbox) -> None:

@@ -61,7 +61,7 @@ class Options:
         """The box on the database that was named; with `make` off, nobody at a terminal makes a file by a slip of the pen."""
         from pillarbox.box import Pillarbox
         from pillarbox.errors import InvalidInput
-        from pillarbox.opening import sqlite_path
+        from pillarbox.opening import require_no_stranger, sqlite_path
 
         if self.url is not None and sqlite_path(self.url) == ":memory:":
             raise InvalidInput("database", "a database in memory is gone when the command ends; name a file.")
@@ -69,6 +69,7 @@ class Options:
         likely_elsewhere = self.url is None and _is_likely_elsewhere()
         if not make and sys.stdout.isatty() and not self.is_there():
             raise _no_database(self.url, likely_elsewhere=likely_elsewhere)
+        require_no_stranger(self.url or f"sqlite:///{_OWN}")
         if likely_elsewhere:
             click.echo(runnable(f"Using {_OWN}, which is new; {_DEV_HINT}."), err=True)
         return Pillarbox.open(self.url, settings=chosen, node=node, migrate=migrate)

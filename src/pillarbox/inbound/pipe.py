@@ -52,6 +52,7 @@ _MOST_TOGETHER = 256
 _PRUNE_EVERY = 60.0
 _STRAIGHTEN_EVERY = 30.0
 _BURY_EVERY = 1.0
+_DAMAGED = f"{DAMAGED} Or let go of it with `pillarbox inbound expire`, and the next of its session goes."
 
 
 class Inbound:
@@ -277,7 +278,7 @@ class Inbound:
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
         if not parcel.intact:
-            return Retry(DAMAGED)
+            return Retry(_DAMAGED)
         if parcel.starting:
             seconds = self._policy.startup_gate.total_seconds()
             return Retry(f"The session is still initializing after {seconds:g} s.", counts=False)

@@ -35,16 +35,27 @@ def _check_origins(section: str, trusted: Iterable[str]) -> None:
         check_origin(f"{section}.trusted_destinations.{index}", origin)
 
 
-async def check_key(database: Database, key_id: str) -> None:
-    """Refuse another key than the first one of this database: opt-outs that it hashed would no longer be found."""
+async def remembered_key(database: Database) -> str | None:
+    """The id of the key that this database was begun with, if it was begun."""
+    rows = await database.read(_remembered)
+    return rows[0][0] if rows else None
 
-    def look() -> Step[list[Row]]:
-        return (yield queries.sealing_key())
+
+async def check_key(database: Database, key_id: str, *, file: str | None = None) -> None:
+    """Refuse another key than the first one of this database: opt-outs that it hashed would no longer be found."""
 
     def remember() -> Step[list[Row]]:
         yield queries.remember_sealing_key(key_id=key_id)
         return (yield queries.sealing_key())
 
-    rows = await database.read(look) or await database.write(remember)
+    rows = await database.read(_remembered) or await database.write(remember)
     if rows[0][0] != key_id:
-        raise SettingsError("secrets.key is not the one that this database was begun with; set that one again.")
+        raise SettingsError(
+            "secrets.key is not the one that this database was begun with; set that one again."
+            if file is None
+            else f"The key file {file} is not the one that this database was begun with; put back a copy of that one."
+        )
+
+
+def _remembered() -> Step[list[Row]]:
+    return (yield queries.sealing_key())

@@ -10,7 +10,7 @@ from typing import Any
 
 from pillarbox.audit import Act, Audit
 from pillarbox.engine import Backoff, Batch, Bell, Chore, Drain, Lease, Pace, Policy, WatchedLane
-from pillarbox.errors import InvalidInput, NotFound, Unavailable
+from pillarbox.errors import InvalidInput, NotFound
 from pillarbox.outbound import acting, checks, contacts, reading
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attempt import Parcel
@@ -285,18 +285,6 @@ class Outbound:
     def check_policy(self) -> None:
         """Refuse numbers and names of the operator's that nothing could be sent with; the fault names its setting."""
         checks.check_policy(self._policy, self._accounts, self.providers)
-
-    def require_key(self) -> str:
-        """The id of the key that seals and hashes, or `Unavailable` where none was set."""
-        return self._sealer.key_id
-
-    async def check_key(self) -> None:
-        """Refuse another key than the first one of this database: opt-outs that it hashed would no longer be found."""
-        try:
-            key_id = self.require_key()
-        except Unavailable:
-            return
-        await checks.check_key(self._database, key_id)
 
     async def close(self) -> None:
         await self._client.close()

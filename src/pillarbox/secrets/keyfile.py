@@ -32,9 +32,21 @@ def load_key(setting: str | None, *, sqlite_file: str | None) -> bytes | None:
         return key
     if sqlite_file is None:
         return None
-    if sqlite_file == _MEMORY:
+    if (file := key_file_of(sqlite_file)) is None:
         return secrets.token_bytes(KEY_BYTES)
-    return _key_beside(Path(f"{sqlite_file}.key"))
+    return _key_beside(file)
+
+
+def key_file_of(sqlite_file: str) -> Path | None:
+    """Where the key of an SQLite file lies; None for one in memory."""
+    return None if sqlite_file == _MEMORY else Path(f"{sqlite_file}.key")
+
+
+def missing(file: Path) -> SettingsError:
+    """What to say where a key is gone that something was sealed with."""
+    return SettingsError(
+        f"The key file {file} is missing; put back a copy of it: this database was begun with that key, and no other will do."
+    )
 
 
 def _key_beside(path: Path) -> bytes:

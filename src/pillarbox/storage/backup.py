@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pillarbox.errors import InvalidInput, NotFound, Unavailable
+from pillarbox.storage.strangers import require_no_stranger
 
 if TYPE_CHECKING:
     import apsw
@@ -20,6 +21,7 @@ Progress = Callable[[int, int], None]
 
 _PAGES_AT_ONCE = 256
 _BUSY_SECONDS = 10.0
+_DAMAGED = "nothing was copied: run `pillarbox doctor`, and restore an earlier backup with `pillarbox restore FILE`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ def back_up(database: str, target: str, progress: Progress = lambda done, total:
     place = Path(target)
     if not Path(database).is_file():
         raise NotFound(f"There is no database at {database}; check --database.")
+    require_no_stranger(database)
     require_free(place)
     with unfinished(place) as copy:
         _copy_pages(database, copy, progress)
@@ -67,8 +70,8 @@ def key_file_of(database: Path) -> Path:
     return database.with_name(f"{database.name}.key")
 
 
-def require_intact(connection: apsw.Connection, name: str) -> None:
-    """Refuse a file in which anything is out of place."""
+def require_intact(connection: apsw.Connection, name: str, mend: str = "use another backup") -> None:
+    """Refuse a file in which anything is out of place, and say how to go on."""
     import apsw
 
     try:
@@ -76,7 +79,12 @@ def require_intact(connection: apsw.Connection, name: str) -> None:
     except apsw.Error as error:
         found = type(error).__name__
     if found != "ok":
-        raise Unavailable(f"{name} is damaged ({found}); use another backup.")
+        raise Unavailable(f"{name} is damaged ({in_one_line(found)}); {mend}.")
+
+
+def in_one_line(found: str) -> str:
+    """What SQLite found out of place, without its heading and line breaks."""
+    return " ".join(found.replace("*** in database main ***", "").split())
 
 
 def _copy_pages(database: str, copy: Path, progress: Progress) -> None:
@@ -93,12 +101,12 @@ def _copy_pages(database: str, copy: Path, progress: Progress) -> None:
                 while not copying.done:
                     copying.step(_PAGES_AT_ONCE)
                     progress(copying.page_count - copying.remaining, copying.page_count)
-            require_intact(made, str(database))
+            require_intact(made, str(database), _DAMAGED)
         finally:
             made.close()
             source.close()
     except apsw.Error as error:
-        raise translated(error, str(copy)) from error
+        raise translated(error, database) from error
 
 
 @contextmanager

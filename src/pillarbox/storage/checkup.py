@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pillarbox.errors import SchemaTooNew, Unavailable
+from pillarbox.storage.backup import in_one_line
 from pillarbox.storage.database import Database, Step
 from pillarbox.storage.migrate import migrations, rehearse, schema_version
 from pillarbox.storage.queries import load_queries
@@ -32,6 +33,7 @@ _LEAST_ROOM, _LITTLE_ROOM = 64 * _MIB, 1024 * _MIB
 _CHECK_SECONDS = 5.0
 _STEPS_BETWEEN_LOOKS = 100_000
 _LARGEST_SKEW = 60.0
+_MEND = "restore a backup with `pillarbox restore FILE`."
 _NETWORK = (
     *("nfs", "cifs", "smb", "9p", "virtiofs", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2", "beegfs"),
     *(
@@ -148,26 +150,28 @@ def _integrity(connection: apsw.Connection) -> Finding:
         return Finding(
             "integrity",
             False,
-            f"{type(error).__name__}: the file is damaged; restore a backup with `pillarbox restore`.",
+            f"{type(error).__name__}: the file is damaged; {_MEND}",
         )
     finally:
         connection.set_progress_handler(None)
     return Finding(
         "integrity",
         found == "ok",
-        "intact" if found == "ok" else f"damaged: {found}; restore a backup with `pillarbox restore`.",
+        "intact" if found == "ok" else f"damaged: {in_one_line(found)}; {_MEND}",
     )
 
 
 def _room(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     if free < _LEAST_ROOM:
-        return Finding("disk", False, f"only {free // _MIB} MiB are free; make room, or `pillarbox prune`.")
+        return Finding("disk", False, f"only {_amount(free)} are free; make room, or `pillarbox prune`.")
     if free < _LITTLE_ROOM:
-        return Finding(
-            "disk", True, f"warning: only {free // _MIB} MiB are free; make room soon, or `pillarbox prune`."
-        )
-    return Finding("disk", True, f"{free // _MIB} MiB free")
+        return Finding("disk", True, f"warning: only {_amount(free)} are free; make room soon, or `pillarbox prune`.")
+    return Finding("disk", True, f"{_amount(free)} free")
+
+
+def _amount(free: int) -> str:
+    return f"{free // 1024} KiB" if free < _MIB else f"{free // _MIB} MiB"
 
 
 def _mode(file: Path) -> Finding:

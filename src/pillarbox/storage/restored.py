@@ -174,6 +174,4 @@ def _opened(url: str, *, reading: bool = False) -> Iterator[Connection]:
         ) from error
     except psycopg.OperationalError as error:
         # Either of two databases; what the server says may name somebody.
-        raise Unavailable(
-            f"PostgreSQL did not finish ({type(error).__name__}); mend that and try again."
-        ) from error
+        raise Unavailable(f"PostgreSQL did not finish ({type(error).__name__}); mend that and try again.") from error

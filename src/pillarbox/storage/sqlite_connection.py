@@ -23,6 +23,9 @@ MINIMUM_VERSION = (3, 51, 3)
 MEMORY = ":memory:"
 # The index of the write-ahead log cannot grow: SQLite calls that an I/O error, and it is a full disk.
 _NO_ROOM_FOR_INDEX = apsw.SQLITE_IOERR_SHMSIZE
+_UNNAMED = "the database file"
+_NO_FOLDER = "check that its folder exists and may be written"
+_NOT_ALLOWED = "check the owner and mode of the file and its folder"
 
 
 def require_safe_library(version: str | None = None) -> None:
@@ -87,7 +90,7 @@ def read_snapshot(connection: apsw.Connection, work: Work[T]) -> T:
             if connection.in_transaction:
                 connection.execute("COMMIT")
     except apsw.Error as error:
-        raise translated(error) from error
+        raise translated(error, connection.filename or _UNNAMED) from error
 
 
 def is_full(error: Exception) -> bool:
@@ -95,7 +98,7 @@ def is_full(error: Exception) -> bool:
     return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == _NO_ROOM_FOR_INDEX
 
 
-def translated(error: apsw.Error, path: str = "the database file") -> Exception:
+def translated(error: apsw.Error, path: str = _UNNAMED) -> Exception:
     """What an SQLite error means to a caller; a bug of ours stays what it is."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
@@ -103,14 +106,34 @@ def translated(error: apsw.Error, path: str = "the database file") -> Exception:
         case _ if is_full(error):
             return DatabaseFull("The disk is full; make room and try again.")
         case apsw.CantOpenError():
-            return Unavailable(f"Cannot open {path}; check that its folder exists and may be written.")
+            return Unavailable(f"Cannot open {path}; {_obstacle(path) or _NO_FOLDER}.")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return Unavailable("The database cannot be written; check the owner and mode of the file and its folder.")
-        case apsw.CorruptError() | apsw.NotADBError():
+            return Unavailable(f"The database cannot be written; {_obstacle(path) or _NOT_ALLOWED}.")
+        case apsw.NotADBError():
             return Unavailable(
-                f"Cannot use {path}: it is not an intact SQLite database; check that it is the right file, or restore a backup."
+                f"Cannot use {path}: it is not an SQLite file; check that it is the right one, or restore a backup."
+            )
+        case apsw.CorruptError():
+            return Unavailable(
+                f"Cannot use {path}: it is damaged; run `pillarbox doctor`, or restore a backup with `pillarbox restore FILE`."
             )
         case apsw.IOError():
             return Unavailable("The disk answered with an I/O error; check it and restart.")
         case _:
             return error
+
+
+def _obstacle(path: str) -> str | None:
+    """What stands in the way of writing a file, and what to do; None where nobody can tell from here."""
+    if path == _UNNAMED:
+        return None
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        return "it is a folder: name a file in it"
+    try:
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return "it lies on a read-only file system: mount that for writing, or name a file elsewhere"
+    except OSError:
+        return None
+    writable = os.access(folder, os.W_OK | os.X_OK) and (not os.path.exists(path) or os.access(path, os.R_OK | os.W_OK))
+    return None if writable else f"this user has no permission: {_NOT_ALLOWED}"
