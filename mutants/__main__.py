@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", help="just the bugs whose name contains this")
     parser.add_argument("--result", help="a file for the matrix, as JSON; not written where the tree is not its commit")
     options = parser.parse_args(arguments)
+    if find_spec("pytest") is None:
+        parser.error("pytest is not installed here: run `make dev-setup`, then .venv/bin/python -m mutants")
     bugs = [bug for bug in BUGS if (options.only or "") in bug.name]
     changed, began = is_changed(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pillarbox-mutants-") as folder:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
 RESULTS = ROOT / "docs" / "results"
 
+_MILLION = "million/torture-*.json"
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DATABASES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 _FAULTS = {
@@ -71,9 +72,9 @@ def results(pattern: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(pattern))]
 
 
-def write_torture() -> str:
+def write_torture(pattern: str = "torture-*.json") -> str:
     """What was acknowledged, which faults there were, and what was against a promise, by database and in all."""
-    runs = results("torture-*.json")
+    runs = results(pattern)
     kinds = [kind for kind in _DATABASES if any(run["database"] == kind for run in runs)]
     columns = ["", *(_DATABASES[kind] for kind in kinds), "in all"]
 
@@ -101,7 +102,25 @@ def write_torture() -> str:
     rows.append(line("**violations**", lambda run: sum(run["violations"].values())))
     rows.append(line("rounds, each on a new database", lambda run: run["rounds"]))
     rows.append(line("minutes", lambda run: round(run["seconds"] / 60)))
-    return _table(columns, rows) + "\n" + "".join(_origin(run) for run in runs)
+    return _table(columns, rows) + "\n" + _each(runs)
+
+
+def _each(runs: Sequence[dict[str, Any]]) -> str:
+    """Every run with how to make it again; the machine once, where it was the same."""
+    rows = [
+        [
+            f"`{run['command']}`",
+            _commit(run),
+            f"{sum(run['acknowledged'].values()):,}",
+            f"{sum(run['faults'].values()):,}",
+            f"{sum(run['violations'].values()):,}",
+            f"{run['seconds'] / 60:.0f}",
+        ]
+        for run in runs
+    ]
+    machines = dict.fromkeys(_machine(run) for run in runs)
+    table = _table(["each run", "commit", "acknowledged", "faults", "violations", "minutes"], rows)
+    return table + "\n" + "".join(f"- {machine}\n" for machine in machines)
 
 
 def _count(kind: str, name: str, run: dict[str, Any]) -> int:
@@ -113,7 +132,7 @@ def _count(kind: str, name: str, run: dict[str, Any]) -> int:
 def write_broken() -> str:
     """The rules that were broken, if any were."""
     broken: Counter[str] = Counter()
-    for run in results("torture-*.json"):
+    for run in (*results("torture-*.json"), *results(_MILLION)):
         broken.update(run["violations"])
     if not broken:
         return "No rule was broken.\n"
@@ -177,12 +196,20 @@ def _percent(part: int, whole: int) -> str:
 
 def _origin(run: dict[str, Any]) -> str:
     """Where figures come from: the command, the seed, the commit and the machine."""
-    machine = run["machine"]
     seed = f", seed {run['seed']}" if "seed" in run else ""
+    return f"- `{run['command']}`{seed}, commit {_commit(run)}, {_machine(run)}\n"
+
+
+def _commit(run: dict[str, Any]) -> str:
     head, _, changes = run["commit"].partition(" ")
+    return f"`{head[:12]}`{changes and f' {changes}'}"
+
+
+def _machine(run: dict[str, Any]) -> str:
+    machine = run["machine"]
     return (
-        f"- `{run['command']}`{seed}, commit `{head[:12]}`{changes and f' {changes}'}, Python {machine['python']}, SQLite "
-        f"{machine['sqlite']}, {machine['postgres']}, {machine['cores']} cores of {machine['cpu']}\n"
+        f"Python {machine['python']}, SQLite {machine['sqlite']}, {machine['postgres']}, {machine['cores']} cores of "
+        f"{machine['cpu']}"
     )
 
 
@@ -193,6 +220,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 WRITERS: dict[str, Callable[[], str]] = {
     "torture": write_torture,
+    "million": lambda: write_torture(_MILLION),
     "broken": write_broken,
     "mutants": write_mutants,
     "mutmut": write_mutmut,

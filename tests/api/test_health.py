@@ -51,7 +51,7 @@ async def test_a_database_that_takes_no_writes_is_503_and_recovers(client: Clien
     assert opened.status == 201
     with unwritable(database_url):
         unready = await client.get("/readyz")
-        assert (unready.status, unready.json()) == (503, {"status": "unavailable"})
+        assert (unready.status, unready.json()) == (503, {"status": "unavailable", "reason": "busy"})
         assert (await client.get("/healthz")).status == 200
         refused = await client.post("/v1/inbound", {"session_id": "s1", "origin": "t", "content": "x"})
         assert (refused.status, refused.reason, refused.headers["retry-after"]) == (503, "unavailable", "1")

@@ -24,11 +24,15 @@ _ON_PAGES = (
     (re.compile(r'(?<=<h2>Leased</h2><div class="figure"><b>)\d+'), "<leased>"),
     (re.compile(r'(?<=<h2>Free</h2><div class="figure"><b>)\d+'), "<free>"),
     (re.compile(r'\d+(?=</b><span class="soft">leased<)|\d+(?=</b> free<)'), "<leased or free>"),
+    # A cap that was used is free again after a while.
+    (re.compile(r"; the next goes .*?(?=</dd>)"), ""),
     (re.compile(r"\b\d+(\.\d)? (ms|s|min|h)\b"), "<span>"),
 )
 _MADE_ANEW = ("id", "next_cursor", "cursor", "leaseId", "token")
 # What time alone changes: ages, and which keys of the inbox are still held.
 _TIMED = re.compile(r"\w*age_seconds|leased|free")
+# What is there for a while.
+_PASSING = "waits_until"
 
 
 def meaning(reply: Reply, names: Mapping[str, str]) -> tuple[object, ...]:
@@ -59,6 +63,8 @@ def _content(kind: str, body: bytes, names: Mapping[str, str]) -> object:
 
 
 def _shape(value: Any, names: Mapping[str, str], key: str = "") -> object:
+    if key == _PASSING:
+        return f"<{key}>"
     if isinstance(value, dict):
         return {name: _shape(inner, names, name) for name, inner in value.items()}
     if isinstance(value, list):

@@ -115,8 +115,8 @@ def test_a_restore_says_what_it_would_resend_and_changes_nothing_unless_told(dat
     asked = run("restore", str(copy), "--database", url, stdin="n\n")
     assert asked.exit_code == 4
     assert "inbound\tpending\t2\t" in asked.stdout
-    assert "1 have ended since and will be delivered a second time." in asked.stderr
-    assert "1 came in after the backup and stay only in the old database." in asked.stderr
+    assert "1 has ended since and will be delivered a second time." in asked.stderr
+    assert "1 came in after the backup and stays only in the old database." in asked.stderr
     assert contents(database) == ["one", "two", "three"]
     done = run("restore", str(copy), "--database", url, "--yes", "--json")
     assert done.exit_code == 0
@@ -138,7 +138,7 @@ def test_what_was_on_its_way_when_the_backup_was_made_is_said_to_come_a_second_t
         gate.set()
         daemon.until("/v1/inbound/1", lambda message: message["status"] == "delivered")
     asked = run("restore", f"{tmp_path}/copy.db", "--database", url, stdin="n\n")
-    assert "1 were on their way when the backup was made and may be delivered a second time." in asked.stderr
+    assert "1 was on its way when the backup was made and may be delivered a second time." in asked.stderr
 
 
 def test_a_database_in_use_is_not_replaced(database: Path, tmp_path: Path) -> None:

@@ -79,11 +79,11 @@ async def test_what_becomes_unknown_is_told_in_a_sentence_each_and_as_json(datab
     assert asked.exit_code == 0
     for sentence in (
         "2 opt-outs came in after the backup and are taken over.",
-        "1 messages were forgotten since, with their recipients, and are forgotten again.",
-        "1 API keys were revoked since and stay revoked.",
-        "1 tenants had their embed links revoked since, and these stay revoked.",
-        "2 inbox keys were processed since and will be unknown: what comes again under one of them takes effect a second",
-        "1 idempotency keys came in since and will be unknown: who repeats a request with one of them sends a second",
+        "1 message was forgotten since, as will be done again.",
+        "1 API key was revoked since, as will be done again.",
+        "1 tenant had embed links revoked since, as will be done again.",
+        "2 inbox keys were processed since and will be unknown: what comes again under such a key takes effect a second",
+        "1 idempotency key came in since and will be unknown: who repeats a request with such a key sends a second",
     ):
         assert sentence in asked.stderr
     done = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")

@@ -10,7 +10,7 @@ from pillarbox.api.answers import Answer, ok
 from pillarbox.api.call import Call
 from pillarbox.api.problems import RETRY_AFTER
 from pillarbox.box import Pillarbox
-from pillarbox.errors import Unavailable
+from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable
 from pillarbox.hooks.model import HooksStatus
 from pillarbox.inbound.model import InboundStatus
 from pillarbox.inbox import InboxStatus
@@ -28,6 +28,13 @@ class Health(msgspec.Struct, frozen=True):
     status: str
 
 
+class NotReady(msgspec.Struct, frozen=True):
+    """The same, and why: `full` (the disk), `busy` (no write in time) or `unwritable` (whatever the log says)."""
+
+    status: str
+    reason: str
+
+
 class BoxStatus(msgspec.Struct, frozen=True):
     """What waits, pipe by pipe."""
 
@@ -42,21 +49,31 @@ class Readiness:
 
     def __init__(self, box: Pillarbox) -> None:
         self._box = box
-        self._running: asyncio.Task[bool] | None = None
+        self._running: asyncio.Task[str | None] | None = None
 
-    async def check(self) -> bool:
+    async def fault(self) -> str | None:
+        """Why there are no writes, in a word; None where there are."""
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._write())
         done, _ = await asyncio.wait([self._running], timeout=_SECONDS_TO_WRITE)
-        return bool(done) and self._running.result()
+        return self._running.result() if done else "busy"
 
-    async def _write(self) -> bool:
+    async def _write(self) -> str | None:
         try:
             await self._box.rehearse()
         except Exception as error:
             _log.warning("not ready: the database takes no writes", error=brief(error))
-            return False
-        return True
+            return _reason(error)
+        return None
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case DatabaseFull():
+            return "full"
+        case DatabaseBusy():
+            return "busy"
+    return "unwritable"
 
 
 async def healthz(call: Call) -> Answer:
@@ -64,9 +81,10 @@ async def healthz(call: Call) -> Answer:
 
 
 async def readyz(call: Call) -> Answer:
-    if await call.api.readiness.check():
+    reason = await call.api.readiness.fault()
+    if reason is None:
         return ok(Health("ready"))
-    return Answer(503, msgspec.json.encode(Health("unavailable")), headers=(RETRY_AFTER,))
+    return Answer(503, msgspec.json.encode(NotReady("unavailable", reason)), headers=(RETRY_AFTER,))
 
 
 async def metrics(call: Call) -> Answer:

@@ -18,7 +18,7 @@ OPERATIONS = (
         "/readyz",
         health.readyz,
         "Whether the database takes writes",
-        {200: health.Health, 503: health.Health},
+        {200: health.Health, 503: health.NotReady},
         needs_key=False,
     ),
     Endpoint(

@@ -103,9 +103,8 @@ def _show(plan: Plan) -> None:
     show_table(["pipe", "state", "waiting", "oldest", "newest"], rows, empty="Nothing waits in it.")
     in_flight = sum(each.count for each in plan.waiting if each.state in _IN_FLIGHT)
     if in_flight:
-        click.echo(
-            f"{in_flight} were on their way when the backup was made and may be delivered a second time.", err=True
-        )
+        on_their_way = _so_many(in_flight, "was on its way", "were on their way")
+        click.echo(f"{on_their_way} when the backup was made and may be delivered a second time.", err=True)
     if plan.unreadable:
         click.echo(
             "The database there cannot be read whole, so that nobody can say what ended or came in since; opt-outs and "
@@ -121,32 +120,38 @@ def _sentences(plan: Plan) -> Iterator[str]:
     if (since := plan.since) is None:
         return
     if since.ended:
-        yield f"{since.ended} have ended since and will be delivered a second time."
+        yield f"{_so_many(since.ended, 'has', 'have')} ended since and will be delivered a second time."
     if since.missing:
-        yield f"{since.missing} came in after the backup and stay only in the old database."
+        stays = "stays" if since.missing == 1 else "stay"
+        yield f"{since.missing} came in after the backup and {stays} only in the old database."
+    opt_outs = _so_many(since.opt_outs, "opt-out", "opt-outs")
     if since.opt_outs and since.other_key:
         yield (
-            f"{since.opt_outs} opt-outs came in after the backup under another key, cannot be taken over and stay only "
-            "in the old database: these contacts will be written to."
+            f"{opt_outs} came in after the backup under another key, cannot be taken over and "
+            f"{'stays' if since.opt_outs == 1 else 'stay'} only in the old database: whoever said so will be written to."
         )
     elif since.opt_outs:
-        yield f"{since.opt_outs} opt-outs came in after the backup and are taken over."
+        yield f"{opt_outs} came in after the backup and {'is' if since.opt_outs == 1 else 'are'} taken over."
     if since.forgotten:
-        yield f"{since.forgotten} messages were forgotten since, with their recipients, and are forgotten again."
+        yield f"{_so_many(since.forgotten, 'message was', 'messages were')} forgotten since, as will be done again."
     if since.revoked_keys:
-        yield f"{since.revoked_keys} API keys were revoked since and stay revoked."
+        yield f"{_so_many(since.revoked_keys, 'API key was', 'API keys were')} revoked since, as will be done again."
     if since.revoked_links:
-        yield f"{since.revoked_links} tenants had their embed links revoked since, and these stay revoked."
+        yield f"{_so_many(since.revoked_links, 'tenant', 'tenants')} had embed links revoked since, as will be done again."
     if since.inbox_keys:
         yield (
-            f"{since.inbox_keys} inbox keys were processed since and will be unknown: what comes again under one of "
-            "them takes effect a second time."
+            f"{_so_many(since.inbox_keys, 'inbox key was', 'inbox keys were')} processed since and will be unknown: what "
+            "comes again under such a key takes effect a second time."
         )
     if since.idempotency_keys:
         yield (
-            f"{since.idempotency_keys} idempotency keys came in since and will be unknown: who repeats a request with "
-            "one of them sends a second message."
+            f"{_so_many(since.idempotency_keys, 'idempotency key', 'idempotency keys')} came in since and will be "
+            "unknown: who repeats a request with such a key sends a second message."
         )
+
+
+def _so_many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
 
 
 def _show_taken_over(plan: Plan, done: Restored) -> None:
