@@ -131,8 +131,8 @@ def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[
         yield circumstances(document) + "\n"
     curves = [curve for document in documents for curve in document["curves"]]
     yield (
-        "Rows claimed and settled a second in turns of up to 200, in the middle or the best of several rounds, by how much else there is "
-        "in the tables, and in brackets "
+        "Rows claimed and settled a second in turns of up to 200, in the middle or the best of several rounds, by how much else "
+        "there is in the tables, and in brackets "
         "what one row costs in microseconds of processor, ours and the server's. The aim is that a row costs at no size more "
         f"than {1 / FLAT:.2f} times what it costs at any smaller one. The sizes take turns, so that whatever else the machine "
         "does falls on all of them. It falls on the rates all the same, which sink and rise with it: they show an order of "
