@@ -109,8 +109,11 @@ class Blame:
         """Whether a claim can have been another's so soon."""
         if fault["fault"] in _DEADLY or again["at"] - first["at"] >= self._lease - _LINGERS:
             return True
-        went_on = again["at"] <= fault["until"] - _LINGERS + GOES_ON
-        return bool(fault["fault"] == "paused" and fault["node"] == again["node"] and went_on)
+        # What a process sends when it goes on may be the second of the two, or the first: its lease ended while it stood still.
+        goes_on = fault["until"] - _LINGERS
+        late = [entry for entry in (first, again) if entry["node"] == fault["node"]]
+        sent = [entry for entry in late if entry is again or goes_on <= entry["at"]]
+        return fault["fault"] == "paused" and any(entry["at"] <= goes_on + GOES_ON for entry in sent)
 
     def _spend(self, number: int, nodes: int, row: object, strand: object) -> bool:
         budget: dict[tuple[object, ...], int] = {

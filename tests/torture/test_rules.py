@@ -13,7 +13,8 @@ from tests.torture.ledgers import (
     said_of,
 )
 from tests.torture.spoiled import SPOILED
-from torture.blame import blamed, repeated
+from torture.blame import Blame, blamed, repeated
+from torture.evidence import Evidence
 from torture.rules import RULES, check, duplicates
 
 
@@ -44,6 +45,21 @@ def test_what_a_worker_that_stood_still_brings_late_is_explained_by_that() -> No
     assert "inbound: repetitions" not in {violation.rule for violation in check(round_)}
     round_.faults[1]["node"] = "n1"
     assert "inbound: repetitions" in {violation.rule for violation in check(round_)}
+
+
+def test_what_a_stopped_node_sends_when_it_goes_on_may_have_been_claimed_by_another() -> None:
+    stopped = {"fault": "paused", "node": "n1", "at": 5.0, "until": 19.0}
+    blame = Blame(Evidence(nodes=3, lease=10.0, inbox_lease=3.0, one_writer=False, faults=[stopped]), "outbound")
+
+    def explained(node: str, at: float) -> bool:
+        name = f"{node} {at}"
+        first, again = {"id": name, "node": node, "at": at}, {"id": name, "node": "n2", "at": at + 0.1}
+        return blame.lay(first, again, name) is not None
+
+    assert explained("n1", 19.05)
+    assert not explained("n1", 20.5)
+    assert not explained("n0", 19.05)
+    assert not explained("n1", 4.0)
 
 
 def test_a_fault_explains_no_more_than_was_in_flight_when_it_struck() -> None:
