@@ -94,6 +94,7 @@ def test_who_passes_has_found_nothing() -> None:
     assert findings("3 passed in 0.1s") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("broken", "found"), [(False, ["test_it"]), (True, [])])
 def test_a_test_that_fails_without_the_bug_when_it_is_alone_has_found_nothing(
     tmp_path: Path, broken: bool, found: list[str]

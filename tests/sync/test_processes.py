@@ -32,8 +32,11 @@ with Pillarbox.open(sys.argv[1]) as box:
 """
 
 INTERRUPTED = """
-import sys
+import signal, sys
 from pillarbox.sync import Pillarbox
+
+# A shell's background ignores Ctrl-C, and whatever is started there does too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 with Pillarbox.open(sys.argv[1]) as box:
     @box.inbound.target("echo")
