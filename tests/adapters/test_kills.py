@@ -223,7 +223,9 @@ async def test_a_person_at_a_terminal_that_is_killed_finds_what_was_stored_and_n
         def finds_it() -> None:
             with Terminal("chat", "s1", "--database", url) as terminal:
                 terminal.expect("you  first")
-                terminal.type("second\r\x04")
+                terminal.type("second\r")
+                terminal.expect("> second")
+                terminal.type("\x04")
                 assert terminal.leave() == 0
 
         await asyncio.to_thread(killed_before_the_commit)

@@ -14,7 +14,7 @@ from tests.simulation.outbound_story import OutboundPlan, outbound_plan_from, pl
 from tests.simulation.process import Rates
 from tests.simulation.weather import Weather
 
-SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "120"))
+SEEDS = int(os.environ.get("PILLARBOX_SIMULATION_LANE_SEEDS", "80"))
 SHARE = 50
 
 

@@ -1,4 +1,4 @@
-"""A minute of trouble for each database, with every kind of it that can be made here; `make torture` takes longer."""
+"""About a minute of trouble for each database, with every kind of it that can be made here; `make torture` takes longer."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 60
+SECONDS = 30
 EVERYWHERE = {"killed", "paused", "sigterm", "target", "caller killed", "receiver killed", "clock"}
 KINDS = {
     "sqlite": EVERYWHERE | {"full disk", "fsync error"},
