@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 30
+SECONDS = 60
 EVERYWHERE = {"killed", "paused", "sigterm", "target", "caller killed", "receiver killed", "clock"}
 KINDS = {
     "sqlite": EVERYWHERE | {"full disk", "fsync error"},
