@@ -1,5 +1,6 @@
 """What people said after a backup outlives its restore, and what was done after it is told before it is undone."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -174,3 +175,20 @@ async def test_a_key_without_its_database_is_kept_when_the_backup_brings_another
     os.unlink(database)
     again = run("restore", str(copy), "--database", f"sqlite:///{database}", "--yes", "--json")
     assert json.loads(again.stdout)["kept_key"] is None
+
+
+def test_a_backup_without_its_key_is_not_put_in_place(database: Path, copy: Path) -> None:
+    asyncio.run(fill(database, copy))
+    key = Path(f"{copy}.key")
+    kept = key.read_bytes()
+    key.unlink()
+    database.unlink()
+    Path(f"{database}.key").unlink()
+    where = ("--database", f"sqlite:///{database}", "restore", str(copy))
+    shown = run(*where, "--preview")
+    assert (shown.exit_code, f"{copy}.key is not beside the backup" in shown.output) == (0, True)
+    refused = run(*where, "--yes")
+    assert (refused.exit_code, database.exists()) == (4, False)
+    assert "put it there first" in refused.output
+    key.write_bytes(kept)
+    assert run(*where, "--yes").exit_code == 0

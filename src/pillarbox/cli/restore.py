@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pillarbox.box import Plan, Restored
 
 _IN_FLIGHT = ("processing", "sending")
+_KEYLESS = "{0}.key is not beside the backup, and no command opens what is restored without it; put it there first."
 
 
 @click.command(cls=Command, short_help="Put a backup in the database's place.")
@@ -57,7 +58,12 @@ def _restore_file(options: Options, file: str, database: str, *, preview: bool, 
     plan = plan_restore(file, database)
     if not options.json:
         _show(plan)
+    keyless = plan.lacks_key and options.settings().secrets.key is None
+    if keyless and not preview:
+        raise Refused(_KEYLESS.format(file))
     if preview:
+        if keyless:
+            click.echo(_KEYLESS.format(file), err=True)
         return _show_plan_as_json(options, plan)
     if not yes:
         confirm(f"Put {file} in the place of {database}?")

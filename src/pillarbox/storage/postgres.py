@@ -23,7 +23,13 @@ from pillarbox.storage.arrays import parameters
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.postgres_bell import PostgresBell
-from pillarbox.storage.postgres_url import PostgresAddress, connect_options, require_safe_server, session_settings
+from pillarbox.storage.postgres_url import (
+    PostgresAddress,
+    connect_options,
+    require_safe_server,
+    session_settings,
+    unreachable,
+)
 from pillarbox.storage.postgres_watchdog import Watchdog
 from pillarbox.storage.soon import soon
 from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
@@ -113,9 +119,7 @@ class PostgresDatabase:
                 _create_tables(connection)
                 return Timeline(connection)
         except psycopg.OperationalError as error:
-            raise Unavailable(
-                f"PostgreSQL cannot be reached at {self.address.place}; check the URL and that the server runs."
-            ) from error
+            raise unreachable(self.address) from error
 
     async def write(self, work: Work[T]) -> T:
         return await self._submit(self.write_blocking, work)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from pillarbox.errors import InvalidInput, UnsafeDatabase
+from pillarbox.errors import InvalidInput, Unavailable, UnsafeDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,11 @@ class PostgresAddress:
 
 # Every query lives on an index and its tables are hot; a table that was never analyzed must not talk the planner out of it.
 _PLANNING = {"enable_seqscan": "off", "random_page_cost": "1.1"}
+
+
+def unreachable(address: PostgresAddress) -> Unavailable:
+    """What to tell of a server that does not answer; never what the driver says, which may quote the URL."""
+    return Unavailable(f"PostgreSQL cannot be reached at {address.place}; check the URL and that the server runs.")
 
 
 def session_settings(statement_timeout: float, *, planning: bool) -> dict[str, str]:

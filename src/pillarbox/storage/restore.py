@@ -48,7 +48,7 @@ class Plan:
 
     `waiting` would be delivered. There is no `file` where a server's own tools have restored the database already. `since` is
     what the database that is replaced knows better; None where there is no such database, and where it cannot be read
-    (`unreadable`).
+    (`unreadable`). A backup that was begun with a key which lies neither beside it nor beside the database `lacks_key`.
     """
 
     file: str | None
@@ -56,6 +56,7 @@ class Plan:
     waiting: tuple[Waiting, ...]
     since: Since | None
     unreadable: bool
+    lacks_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,13 @@ def plan_restore(file: str, database: str) -> Plan:
             _require_known(backup, file)
             waiting = tuple(_waiting(backup))
             since = _compare(file, database)
+            lacks_key = _remembers_key(backup) and not any(
+                key_file_of(Path(each)).exists() for each in (file, database)
+            )
     except apsw.Error as error:
         raise Unavailable(f"{file} is no backup of Pillarbox that can be read ({type(error).__name__}).") from error
-    return Plan(file, database, waiting, since, unreadable=since is None and Path(database).is_file())
+    unreadable = since is None and Path(database).is_file()
+    return Plan(file, database, waiting, since, unreadable=unreadable, lacks_key=lacks_key)
 
 
 def restore(plan: Plan) -> Restored:
@@ -149,6 +154,14 @@ def _require_known(backup: apsw.Connection, file: str) -> None:
     found, known = backup.execute(_queries.version.sqlite).get, migrations("sqlite")[-1].version
     if found > known:
         raise SchemaTooNew(f"{file} is at schema {found} and this Pillarbox knows {known}; install a newer one.")
+
+
+def _remembers_key(backup: apsw.Connection) -> bool:
+    import apsw
+
+    with suppress(apsw.SQLError):
+        return bool(backup.execute(_queries.remembers_key.sqlite).get)
+    return False
 
 
 def _waiting(backup: apsw.Connection) -> Iterator[Waiting]:

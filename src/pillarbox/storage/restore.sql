@@ -11,5 +11,8 @@ FROM hook_outbox WHERE status NOT IN ('delivered', 'superseded', 'dead') GROUP B
 SELECT q.state, count(*), min(h.created_at), max(h.created_at)
 FROM message_queue q JOIN message_history h ON h.message_id = q.message_id GROUP BY q.state ORDER BY q.state
 
+-- name: remembers_key
+SELECT count(*) FROM sealing_key
+
 -- name: version
 SELECT max(version) FROM schema_migration

@@ -13,7 +13,7 @@ from pillarbox.errors import InvalidInput, Unavailable
 from pillarbox.storage.arrays import parameters
 from pillarbox.storage.database import Statement
 from pillarbox.storage.dump import require_postgres, without_password
-from pillarbox.storage.postgres_url import PostgresAddress
+from pillarbox.storage.postgres_url import PostgresAddress, unreachable
 from pillarbox.storage.queries import Query, load_queries
 from pillarbox.storage.restore import WAITING, Plan, Restored, Waiting
 from pillarbox.storage.since_backup import Since, TakenOver
@@ -160,9 +160,7 @@ def _opened(url: str, *, reading: bool = False) -> Iterator[Connection]:
     try:
         opened = psycopg.connect(address.conninfo, connect_timeout=_CONNECT_SECONDS, prepare_threshold=None)
     except psycopg.OperationalError as error:
-        raise Unavailable(
-            f"PostgreSQL cannot be reached at {address.place}; check the URL and that the server runs."
-        ) from error
+        raise unreachable(address) from error
     try:
         with opened as connection:
             connection.isolation_level = IsolationLevel.REPEATABLE_READ

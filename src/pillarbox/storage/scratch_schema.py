@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors, sql
 
 from pillarbox.errors import InvalidInput, Refused, Unavailable
-from pillarbox.storage.postgres_url import PostgresAddress
+from pillarbox.storage.postgres_url import PostgresAddress, unreachable
 
 _NAME = "pillarbox_bench_"
 # When it was made by the server's clock, and what its maker's lock is called.
@@ -122,9 +122,7 @@ def _connected(address: PostgresAddress) -> Connection:
     try:
         connection = psycopg.connect(address.conninfo, autocommit=True, connect_timeout=_CONNECT_SECONDS)
     except psycopg.OperationalError as error:
-        raise Unavailable(
-            f"PostgreSQL cannot be reached at {address.place}; check the URL and that the server runs."
-        ) from error
+        raise unreachable(address) from error
     # A connection that only holds a lock looks idle.
     with suppress(psycopg.Error):
         connection.execute("SET idle_session_timeout = 0")

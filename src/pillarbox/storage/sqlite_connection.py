@@ -90,7 +90,7 @@ def read_snapshot(connection: apsw.Connection, work: Work[T]) -> T:
             if connection.in_transaction:
                 connection.execute("COMMIT")
     except apsw.Error as error:
-        raise translated(error, connection.filename or _UNNAMED) from error
+        raise translated(error, connection.filename) from error
 
 
 def is_full(error: Exception) -> bool:
@@ -98,8 +98,9 @@ def is_full(error: Exception) -> bool:
     return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == _NO_ROOM_FOR_INDEX
 
 
-def translated(error: apsw.Error, path: str = _UNNAMED) -> Exception:
+def translated(error: apsw.Error, path: str = "") -> Exception:
     """What an SQLite error means to a caller; a bug of ours stays what it is."""
+    path = path or _UNNAMED
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseBusy("Another process held the database for too long; try again.")

@@ -220,7 +220,7 @@ class Writer:
             job.result, job.error = drive(job.work, partial(execute, connection)), None
         except BaseException as error:
             # Whatever a work raises is its caller's; this thread must outlive it.
-            job.error = self._translated(error) if isinstance(error, apsw.Error) else error
+            job.error = translated(error, self._connection.filename) if isinstance(error, apsw.Error) else error
             if not connection.in_transaction:
                 raise _TransactionGone from error
             connection.execute("ROLLBACK TO job")
@@ -236,10 +236,7 @@ class Writer:
             return
         for job in jobs:
             if isinstance(error, apsw.Error):
-                job.error = self._translated(error)
-
-    def _translated(self, error: apsw.Error) -> Exception:
-        return translated(error, self._connection.filename or "the database file")
+                job.error = translated(error, self._connection.filename)
 
     def _notice_others(self) -> None:
         """The data version as this connection sees it moves only when another one has committed."""
