@@ -6,7 +6,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline, server_offset
+from pillarbox.storage.timeline import CREATE_TIMELINE, Measured, Timeline, nearest, server_offset
 
 HOUR = 3600.0
 
@@ -16,9 +16,11 @@ class SteppedServer:
 
     def __init__(self) -> None:
         self.set_by = 0.0
+        self.held_up = 0.0
 
-    def measure(self, connection: psycopg.Connection[tuple[object, ...]]) -> float:
-        return server_offset(connection) + self.set_by
+    def measure(self, connection: psycopg.Connection[tuple[object, ...]]) -> Measured:
+        found = server_offset(connection)
+        return Measured(found.offset + self.set_by + self.held_up / 2, found.error + self.held_up / 2)
 
 
 @pytest.fixture
@@ -80,3 +82,39 @@ def test_drift_is_followed(connection: psycopg.Connection[tuple[object, ...]]) -
     server.set_by = 0.4
     node.tend(connection)
     assert 0.3 < node.clock.offset - before < 0.5
+
+
+@pytest.mark.parametrize("seconds", [0.5, 3.0, 30.0])
+def test_a_node_that_is_held_up_while_it_measures_moves_nobodys_time(
+    connection: psycopg.Connection[tuple[object, ...]], seconds: float
+) -> None:
+    server = SteppedServer()
+    held_up, other = (Timeline(connection, measure=server.measure) for _ in range(2))
+    server.held_up = seconds
+    held_up.tend(connection)
+    server.held_up = 0.0
+    other.tend(connection)
+    assert seconds_apart(held_up, other) < 0.1
+    assert seconds_apart(other, Timeline(connection, measure=server.measure)) < 0.1
+
+
+def test_a_node_that_was_held_up_as_it_started_comes_to_the_others_and_not_they_to_it(
+    connection: psycopg.Connection[tuple[object, ...]],
+) -> None:
+    server = SteppedServer()
+    other = Timeline(connection, measure=server.measure)
+    before = other.clock.offset
+    server.held_up = 30.0
+    late = Timeline(connection, measure=server.measure)
+    server.held_up = 0.0
+    for node in (late, other):
+        node.tend(connection)
+    assert abs(late.clock.offset - before) < 0.1
+    assert abs(other.clock.offset - before) < 0.1
+
+
+def test_the_quickest_of_a_few_round_trips_counts() -> None:
+    counter = iter([10.0, 40.0, 50.0, 50.001, *(60.0, 70.0) * 6])
+    told = iter([1010.5, 1050.0005, *[1069.0] * 6])
+    found = nearest(lambda: next(told), lambda: next(counter))
+    assert (found.offset, found.error) == (pytest.approx(1000.0), pytest.approx(0.0005))

@@ -1,7 +1,7 @@
 """A process that takes a key whenever it can, and tells on stdout for how long it believes it holds it.
 
-`held LEASE SINCE UNTIL` when it has an answer in hand, `gives-up LEASE AT` before it asks for the release; times are seconds of
-the database's own clock.
+`held LEASE SEEN SINCE UNTIL` when it has an answer in hand, `gives-up LEASE SEEN` before it asks for the release. SINCE and
+UNTIL are seconds of the stored timeline, which every process reckons for itself; SEEN is the machine's own counter, one for all.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import sys
 from datetime import datetime
 
 from pillarbox.box import Pillarbox
+from pillarbox.clock import uptime
 from pillarbox.settings import Inbox, Settings
 
 LEASE = 0.4
@@ -23,14 +24,14 @@ async def contend(url: str, key: str) -> None:
             if begun.lease_id is None or begun.expires_at is None:
                 await asyncio.sleep(0.01)
             elif await hold(box, key, begun.lease_id, begun.expires_at):
-                print("gives-up", begun.lease_id, box.database.clock.now().timestamp(), flush=True)
+                print("gives-up", begun.lease_id, uptime(), flush=True)
                 await box.inbox.release(key, begun.lease_id)
 
 
 async def hold(box: Pillarbox, key: str, lease_id: str, until: datetime) -> bool:
     """Hold the lease for a while; whether it is still held."""
     for _ in range(1 + random.randrange(5)):
-        print("held", lease_id, box.database.clock.now().timestamp(), until.timestamp(), flush=True)
+        print("held", lease_id, uptime(), box.database.clock.now().timestamp(), until.timestamp(), flush=True)
         await asyncio.sleep(random.uniform(0, LEASE / 2))
         extended = await box.inbox.extend(key, lease_id)
         if extended.expires_at is None:

@@ -6,7 +6,8 @@ writes the correction that keeps the timeline going; the others, and nodes that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,8 +21,19 @@ _LOCK = "SELECT correction FROM timeline WHERE id = 1 FOR UPDATE"
 _CORRECT = "UPDATE timeline SET correction = %s WHERE id = 1"
 _ASK = "SELECT extract(epoch FROM clock_timestamp())::float8"
 _A_STEP = 1.0
+_TRIES = 8
+_NEAR_ENOUGH = 0.0002
 
-Measure = Callable[[psycopg.Connection[Any]], float]
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How far the server's clock is from our own counter, and by how much that may be wrong."""
+
+    offset: float
+    error: float
+
+
+Measure = Callable[[psycopg.Connection[Any]], Measured]
 
 
 class Timeline:
@@ -31,33 +43,60 @@ class Timeline:
         self._measure = measure or server_offset
         connection.execute(_BEGIN)
         self._correction = _one(connection, _LOCK)
-        offset = self._measure(connection) + self._correction
-        self.clock = OffsetClock(counter=uptime, offset=offset, wall=self._server_time)
+        found = self._measure(connection)
+        self._error = found.error
+        self.clock = OffsetClock(counter=uptime, offset=found.offset + self._correction, wall=self._server_time)
 
     def tend(self, connection: psycopg.Connection[Any]) -> None:
         """Compare with the server: follow its drift, and keep its steps out."""
         with connection.transaction():
             correction = _one(connection, _LOCK)
-            offset = self._measure(connection) + correction
+            found = self._measure(connection)
+            offset = found.offset + correction
             step = offset - self.clock.offset
-            if abs(step) < _A_STEP:
-                self.clock.follow(offset)
+            if abs(step) <= found.error + self._error:
+                self._sharpen(offset, found.error)
+            elif abs(step) < _A_STEP:
+                self._follow(offset, found.error)
             elif correction == self._correction:
                 correction -= step
                 connection.execute(_CORRECT, (correction,))
             else:
+                self._error = found.error
                 self.clock.jump(offset)
         self._correction = correction
+
+    def _sharpen(self, offset: float, error: float) -> None:
+        """Nothing shows that our own measurement was wrong; a better one takes its place."""
+        if error < self._error:
+            self._follow(offset, error)
+
+    def _follow(self, offset: float, error: float) -> None:
+        self._error = error
+        self.clock.follow(offset)
 
     def _server_time(self) -> datetime:
         return self.clock.now() - timedelta(seconds=self._correction)
 
 
-def server_offset(connection: psycopg.Connection[Any]) -> float:
-    """The server's clock against our own counter, halving the round trip."""
-    before = uptime()
-    told = _one(connection, _ASK)
-    return told - (before + uptime()) / 2
+def server_offset(connection: psycopg.Connection[Any]) -> Measured:
+    """The server's clock against our own counter."""
+    return nearest(lambda: _one(connection, _ASK), uptime)
+
+
+def nearest(ask: Callable[[], float], counter: Callable[[], float]) -> Measured:
+    """The middle of the quickest of a few round trips: whoever is held up in one of them would be wrong by half of it."""
+    return min(_round_trips(ask, counter), key=lambda found: found.error)
+
+
+def _round_trips(ask: Callable[[], float], counter: Callable[[], float]) -> Iterator[Measured]:
+    for _ in range(_TRIES):
+        before = counter()
+        told = ask()
+        after = counter()
+        yield Measured(told - (before + after) / 2, (after - before) / 2)
+        if after - before < _NEAR_ENOUGH:
+            return
 
 
 def _one(connection: psycopg.Connection[Any], sql: str) -> float:
