@@ -111,6 +111,22 @@ def test_a_cancelled_run_gives_back_what_a_turn_under_way_was_claiming() -> None
     run_virtually(main())
 
 
+def test_a_run_that_is_cancelled_twice_still_ends_the_turn_under_way() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        async with running(drain_of(lane, slowly)) as run:
+            await asyncio.sleep(0.3)
+            for _ in range(2):
+                run.cancel()
+                await asyncio.sleep(0.1)
+            assert not run.done()
+            await asyncio.wait([run])
+            assert run.cancelled()
+        assert lane.outcomes in ([Skipped], [Retry])
+
+    run_virtually(main())
+
+
 def test_a_stop_waits_for_deliveries_within_the_grace_and_rings_by_settling() -> None:
     async def main() -> None:
         lane = ScriptedLane(strand("a", 1))

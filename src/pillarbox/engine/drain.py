@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from random import Random
 from typing import Generic
@@ -108,10 +108,11 @@ class Drain(Generic[RowT]):
         except asyncio.CancelledError:
             self._hurried = True
             self.stop()
-            await asyncio.wait([work])
+            # However often it is cancelled, for the same reason.
+            while not work.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([work])
             raise
-        finally:
-            work.cancel()
 
     async def _work(self, grace: float, renewing: Renewing) -> None:
         try:
