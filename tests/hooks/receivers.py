@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from tests.servers.daemon import SECONDS, environment
 
 PROGRAM = str(Path(sys.executable).with_name("pillarbox"))
 HOOK = [PROGRAM, "hook"]
+# One that waits for a busy machine's database, where another would leave its event in the spool after a second.
+_WAITING = "from pillarbox.hooks import store; store.DATABASE_SECONDS = 60; from pillarbox.__main__ import main; main()"
+PATIENT_HOOK = [sys.executable, "-c", _WAITING, "hook"]
 
 
 async def migrate_at(url: str) -> None:
@@ -29,14 +33,19 @@ async def migrate_at(url: str) -> None:
 
 
 def hook(
-    *arguments: str, event: object = None, stdin: bytes | None = None, session: str | None = None, **environ: str
+    *arguments: str,
+    event: object = None,
+    stdin: bytes | None = None,
+    session: str | None = None,
+    program: Sequence[str] = HOOK,
+    **environ: str,
 ) -> None:
     """Run a receiver as an agent does: it succeeds and says nothing, always."""
     if session is not None:
         environ["PILLARBOX_SESSION"] = session
     given = json.dumps(event).encode() if stdin is None else stdin
     done = subprocess.run(
-        [*HOOK, *arguments],
+        [*program, *arguments],
         input=given,
         env=environment({}, environ),
         capture_output=True,
@@ -44,6 +53,9 @@ def hook(
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+patient_hook = partial(hook, program=PATIENT_HOOK)
 
 
 def tool(number: int | str, native: str | None = None) -> dict[str, object]:

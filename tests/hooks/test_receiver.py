@@ -28,6 +28,7 @@ from tests.hooks.receivers import (
     locked,
     migrate_at,
     open_session,
+    patient_hook,
     query,
     spooled,
     spooled_tools,
@@ -68,8 +69,8 @@ def migrated(database_url: str) -> str:
 
 
 def test_events_of_a_session_are_stored_in_order_and_ready_to_be_claimed(migrated: str) -> None:
-    hook("--agent", "claude", "--database", migrated, event=tool(1, "n"), session="s")
-    hook("--agent=claude", f"--database={migrated}", event=tool("ü😀", "n"), session="s")
+    patient_hook("--agent", "claude", "--database", migrated, event=tool(1, "n"), session="s")
+    patient_hook("--agent=claude", f"--database={migrated}", event=tool("ü😀", "n"), session="s")
     assert stored(migrated) == [("s", 1, "tool-1"), ("s", 2, "tool-ü😀")]
     rows = query(migrated, "SELECT event_type, status, created_at = next_attempt_at, attempt_count FROM hook_outbox")
     assert rows == [("tool_use", "pending", True, 0)] * 2
@@ -81,21 +82,21 @@ def test_events_of_a_session_are_stored_in_order_and_ready_to_be_claimed(migrate
 
 
 def test_the_head_of_a_session_keeps_its_due_time_or_lease(migrated: str) -> None:
-    hook("--database", migrated, event=tool(1), session="s")
+    patient_hook("--database", migrated, event=tool(1), session="s")
     later = "2126-01-01T00:00:00.000000Z"
     query(migrated, f"UPDATE hook_strand SET due_at = NULL, lease_until = '{later}', holder = 'x', token = 7")
-    hook("--database", migrated, event=tool(2), session="s")
+    patient_hook("--database", migrated, event=tool(2), session="s")
     leased = f"SELECT next_seq, head_seq, open_count, token, due_at IS NULL, lease_until = '{later}' FROM hook_strand"
     assert query(migrated, leased) == [(3, 1, 2, 7, True, True)]
 
 
 def test_the_named_session_is_opened_headless_unless_it_exists(migrated: str) -> None:
-    hook("--agent", "codex", "--database", migrated, event=tool(1, "n"), session="new")
+    patient_hook("--agent", "codex", "--database", migrated, event=tool(1, "n"), session="new")
     session = "SELECT session_id, lifecycle_status, target, agent, native_session_id, closed_at FROM sessions"
     assert query(migrated, session) == [("new", "headless", '{"kind": "none"}', "codex", "n", None)]
     strand = "SELECT session_id, destination, served_by, state, next_seq, token, head_seq FROM inbound_strand"
     assert query(migrated, strand) == [("new", "none", "nobody", "open", 1, 0, None)]
-    hook("--agent", "claude", "--database", migrated, event=tool(2, "other"), session="new")
+    patient_hook("--agent", "claude", "--database", migrated, event=tool(2, "other"), session="new")
     assert query(migrated, session) == [("new", "headless", '{"kind": "none"}', "codex", "n", None)]
     assert stored(migrated) == [("new", 1, "tool-1"), ("new", 2, "tool-2")]
 
@@ -106,15 +107,15 @@ def test_an_event_finds_its_session_by_the_agents_own_id(migrated: str) -> None:
     open_session(migrated, "closed", "n", "5", "closed")
     open_session(migrated, "long-closed", "m", "1", "closed")
     open_session(migrated, "just-closed", "m", "2", "closed")
-    hook("--database", migrated, event=tool(1, "n"))
-    hook("--database", migrated, event=tool(2, "m"))
-    hook("--database", migrated, event=tool(3, "n"), session="old")
+    patient_hook("--database", migrated, event=tool(1, "n"))
+    patient_hook("--database", migrated, event=tool(2, "m"))
+    patient_hook("--database", migrated, event=tool(3, "n"), session="old")
     assert stored(migrated) == [("newer", 1, "tool-1"), ("just-closed", 1, "tool-2"), ("old", 1, "tool-3")]
 
 
 def test_an_unknown_agent_session_is_opened_headless_once(migrated: str) -> None:
-    hook("--database", migrated, event=tool(1, "n"))
-    hook("--database", migrated, event=tool(2, "n"))
+    patient_hook("--database", migrated, event=tool(1, "n"))
+    patient_hook("--database", migrated, event=tool(2, "n"))
     ((session, status, native),) = query(
         migrated, "SELECT session_id, lifecycle_status, native_session_id FROM sessions"
     )
@@ -358,7 +359,7 @@ def test_instants_are_on_the_timeline_of_the_file(file: Path) -> None:
 def test_instants_are_on_the_timeline_of_the_server(postgres_url: str) -> None:
     asyncio.run(migrate_at(postgres_url))
     query(postgres_url, "UPDATE timeline SET correction = -86400")
-    hook("--database", postgres_url, event=tool(1), session="s")
+    patient_hook("--database", postgres_url, event=tool(1), session="s")
     ((behind,),) = query(postgres_url, "SELECT now() - created_at FROM hook_outbox")
     assert abs(behind - timedelta(days=1)) < timedelta(seconds=60)
 
@@ -456,7 +457,7 @@ def test_a_server_that_is_down_or_silent_leaves_the_event_in_the_spool(
 ) -> None:
     url = private_postgres.url
     asyncio.run(migrate_at(url))
-    hook("--database", url, event=tool(1), session="s")
+    patient_hook("--database", url, event=tool(1), session="s")
     private_postgres.stop("immediate")
     hook("--database", url, event=tool(2), session="s")
     private_postgres.start()
@@ -476,11 +477,11 @@ def test_a_server_that_is_down_or_silent_leaves_the_event_in_the_spool(
 def test_a_session_locked_on_the_server_leaves_its_event_in_the_spool(postgres_url: str, tmp_path: Path) -> None:
     asyncio.run(migrate_at(postgres_url))
     url = f"{postgres_url}?pooler=transaction"
-    hook("--database", url, event=tool(1), session="s")
+    patient_hook("--database", url, event=tool(1), session="s")
     with psycopg.connect(postgres_url) as other:
         other.execute("SELECT * FROM sessions WHERE session_id = 's' FOR UPDATE")
         hook("--database", url, event=tool(2), session="s")
-        hook("--database", url, event=tool(3), session="t")
+        patient_hook("--database", url, event=tool(3), session="t")
     assert stored(postgres_url) == [("s", 1, "tool-1"), ("t", 1, "tool-3")]
     (folder,) = (tmp_path / "state/pillarbox/spool").iterdir()
     assert spooled_tools(folder) == ["tool-2"]

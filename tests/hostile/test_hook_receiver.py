@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pillarbox.hooks.receiver import is_name
-from tests.hooks.receivers import hook, migrate_at, query, spooled, tool
+from tests.hooks.receivers import migrate_at, patient_hook, query, spooled, tool
 from tests.hostile.corpus.texts import CANARY
 from tests.hostile.hook_inputs import HookInput, hook_inputs
 from tests.servers.daemon import environment
@@ -66,6 +66,6 @@ def test_hostile_events_never_disturb_the_agent_and_leave_the_database_sound(
         assert seqs == list(range(1, len(seqs) + 1)), session
     assert spooled(tmp_path / "spool") == []
 
-    hook("--database", url, event=tool("last"), session="s1")
+    patient_hook("--database", url, event=tool("last"), session="s1")
     (last,) = query(url, "SELECT payload FROM hook_outbox ORDER BY id DESC LIMIT 1")
     assert json.loads(last[0])["tool_name"] == "tool-last"

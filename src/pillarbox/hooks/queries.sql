@@ -8,8 +8,9 @@ ORDER BY session_id :lock(hook_strand)
 SELECT session_id FROM sessions WHERE session_id :in(session_ids text)
 
 -- name: open_strands
--- A session gets its strand with its first event; another node may be as quick.
-INSERT INTO hook_strand (session_id, next_seq) SELECT rows.session_id, 1 FROM :rows(session_id text) WHERE true
+-- A session gets its strand with its first event, if there is such a session; another node may be as quick.
+INSERT INTO hook_strand (session_id, next_seq)
+SELECT session_id, 1 FROM sessions WHERE session_id :in(session_ids text) ORDER BY session_id
 ON CONFLICT (session_id) DO NOTHING
 
 -- name: insert

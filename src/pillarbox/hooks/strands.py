@@ -57,11 +57,9 @@ def enqueue(items: Sequence[Checked], *, now: datetime) -> Step[list[Answer]]:
 
 def _lock_or_open(session_ids: set[str]) -> Step[dict[str, Locked]]:
     strands = yield from lock(session_ids)
-    missing = session_ids - strands.keys()
-    known = (yield queries.known_sessions(session_ids=sorted(missing))) if missing else []
-    if known:
-        yield queries.open_strands(rows=sorted(known))
-        strands |= yield from lock(session_id for (session_id,) in known)
+    if missing := session_ids - strands.keys():
+        yield queries.open_strands(session_ids=sorted(missing))
+        strands |= yield from lock(missing)
     return strands
 
 
