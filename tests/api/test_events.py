@@ -192,11 +192,12 @@ def daemon_with_session(url: str, *arguments: str, **settings: object) -> Iterat
 
 
 async def test_a_server_that_stops_ends_its_streams_at_once(sqlite_url: str) -> None:
-    with daemon_with_session(sqlite_url) as daemon:
+    grace = 100
+    with daemon_with_session(sqlite_url, **{"shutdown.grace_seconds": grace}) as daemon:
         async with following(daemon.base_url) as first, following(daemon.base_url) as second:
             began = time.monotonic()
             assert await asyncio.to_thread(daemon.terminate) == 0
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < grace / 2
             for follower in (first, second):
                 assert (await follower.rest()).replace(b": \n\n", b"") == b""
         assert daemon.logs.whole() == ""
