@@ -77,7 +77,7 @@ async def test_deliveries_get_the_grace_period_and_then_the_message_waits_for_ot
             await asyncio.wait_for(target.received(1), SECONDS)
             began = time.monotonic()
             assert await asyncio.to_thread(daemon.terminate) == 0
-            assert 1 <= time.monotonic() - began < 3
+            assert 1 <= time.monotonic() - began < SECONDS
     shown = json.loads(run("inbound", "show", str(number), "--json", "--database", database_url).stdout)
     assert shown["status"] in ("pending", "failed")
     assert shown["locked_at"] is None

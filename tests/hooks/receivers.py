@@ -21,7 +21,10 @@ from tests.servers.daemon import SECONDS, environment
 PROGRAM = str(Path(sys.executable).with_name("pillarbox"))
 HOOK = [PROGRAM, "hook"]
 # One that waits for a busy machine's database, where another would leave its event in the spool after a second.
-_WAITING = "from pillarbox.hooks import store; store.DATABASE_SECONDS = 60; from pillarbox.__main__ import main; main()"
+_WAITING = """from pillarbox.__main__ import main
+from pillarbox.hooks import receiver, store
+receiver.RESCUE_SECONDS = store.DATABASE_SECONDS = 60
+main()"""
 PATIENT_HOOK = [sys.executable, "-c", _WAITING, "hook"]
 
 

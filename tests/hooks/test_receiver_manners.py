@@ -16,6 +16,10 @@ from pillarbox.hooks import spool
 from tests.hooks.receivers import HOOK, PROGRAM, locked, migrate_at, spooled_tools, stored, tool
 from tests.servers.daemon import SECONDS, environment
 
+WAITS_FOR_EVER = """from pillarbox.__main__ import main
+from pillarbox.hooks import receiver
+receiver.SILENCE_SECONDS = receiver.INPUT_SECONDS = receiver.RESCUE_SECONDS = 1000
+main()"""
 THROUGH_CLICK = [sys.executable, "-c", "from pillarbox.cli.main import main; main()"]
 
 
@@ -96,9 +100,9 @@ def test_modules_of_the_agents_folder_are_not_run(file: Path, tmp_path: Path) ->
     assert [name for _, _, name in stored(file)] == ["tool-1", "tool-1"]
 
 
-def test_an_agent_that_leaves_the_pipe_open_goes_on_at_once(file: Path) -> None:
+def test_an_agent_that_leaves_the_pipe_open_goes_on_without_a_wait(file: Path) -> None:
     with subprocess.Popen(
-        [*HOOK, "--database", f"sqlite:///{file}"],
+        [sys.executable, "-c", WAITS_FOR_EVER, "hook", "--database", f"sqlite:///{file}"],
         env=environment({}, {"PILLARBOX_SESSION": "s"}),
         stdin=subprocess.PIPE,
     ) as process:
@@ -107,11 +111,9 @@ def test_an_agent_that_leaves_the_pipe_open_goes_on_at_once(file: Path) -> None:
         cut = whole.index(b"}") + 1
         process.stdin.write(whole[:cut])
         process.stdin.flush()
-        before = time.monotonic()
         process.stdin.write(whole[cut:])
         process.stdin.flush()
         assert process.wait(SECONDS) == 0
-        assert time.monotonic() - before < 2
     assert stored(file) == [("s", 1, "tool-1")]
 
 
@@ -121,7 +123,7 @@ def test_an_agent_that_says_nothing_is_left_after_two_seconds(file: Path) -> Non
         [*HOOK, "--database", f"sqlite:///{file}"], env=environment({}, {}), stdin=subprocess.PIPE
     ) as process:
         assert process.wait(SECONDS) == 0
-        assert time.monotonic() - before < 4.5
+        assert time.monotonic() - before >= 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM])

@@ -12,11 +12,11 @@ import sys
 import tempfile
 
 from pillarbox.__main__ import main
-from pillarbox.hooks import store
+from pillarbox.hooks import receiver, store
 
 SECONDS = 30
 # A busy machine's database is waited for: what went to the spool would not be seen here.
-store.DATABASE_SECONDS = SECONDS / 2
+receiver.RESCUE_SECONDS = store.DATABASE_SECONDS = SECONDS / 2
 
 
 def run(given: dict[str, object], database: str) -> tuple[int, str]:
