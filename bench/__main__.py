@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +20,17 @@ try:
 
     from bench import growth, hooks, inbound, inbox, incident, outbound, overview, show, soak, table
     from bench.disk import IN_MEMORY, file_system_of
-    from bench.environment import circumstances
+    from bench.environment import circumstances, python_for, versions_of
     from bench.report import Report
     from bench.servers import STORES, databases
+    from bench.stores import server_versions
 except ModuleNotFoundError as missing:
     sys.exit(
         f"{missing.name} is not installed here: run `make bench` (QUICK=1 for less), which installs what it needs."
     )
+except KeyboardInterrupt:
+    print("interrupted before anything began", file=sys.stderr)
+    sys.exit(128 + signal.SIGINT)
 
 SEED = 20261115
 
@@ -42,14 +49,43 @@ SUITES = {
     "inbox": Suite(inbox.run, STORES),
     "outbound": Suite(outbound.run, ("sqlite", "postgres")),
 }
-WHOLE = ("table", "growth", "soak", "incident", "overview")
+WHOLE = {
+    "table": ("postgres", "redis", "nats"),
+    "growth": ("postgres",),
+    "soak": (),
+    "incident": (),
+    "overview": ("postgres",),
+}
+"""What is measured as a whole, and the servers that it needs."""
+ONLY = (
+    "less of it. Table: rows whose name has this in it, such as PgQueuer or 'on redis'. Growth: a database, a pipe, or what "
+    f"grows ({', '.join(axis.name for axis in growth.AXES)}); with commas between, the curves to which all of them apply, "
+    "such as delivered,sqlite,inbound. Overview and single pipes: a database"
+)
 
 
 def main() -> None:
+    """Measure what was asked for; whoever interrupts it finds nothing left behind."""
+    came: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        # The same way for both, so that an event loop ends as it does for Ctrl-C.
+        came.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        run()
+    except KeyboardInterrupt:
+        print("interrupted; nothing is left behind", file=sys.stderr)
+        sys.exit(128 + (came or [signal.SIGINT])[0])
+
+
+def run() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("what", nargs="*", help=f"{', '.join(WHOLE)}, or {', '.join(SUITES)}; the table when left out")
     parser.add_argument("--quick", action="store_true", help="a first impression in a fraction of the time")
-    parser.add_argument("--only", help="one database alone; of the table, the rows whose name has this in it")
+    parser.add_argument("--only", help=ONLY)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long a soak goes on")
     parser.add_argument("--out", type=Path, help="also write the figures as JSON")
     parser.add_argument("--folder", type=Path, help="where to work; must be on a disk")
@@ -60,6 +96,8 @@ def main() -> None:
     what = options.what or ["table"]
     if unknown := set(what) - {*SUITES, *WHOLE}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if options.only and (wrong := [name for name in what if not known(name, options.only)]):
+        parser.error(f"--only {options.only}: nothing of {', '.join(wrong)} is called that")
     with tempfile.TemporaryDirectory(prefix="pillarbox-bench-", dir=work) as folder:
         for name in what:
             if name in WHOLE:
@@ -70,21 +108,35 @@ def main() -> None:
                 report.write(options.out)
 
 
+def known(what: str, only: str) -> bool:
+    """Whether anything is left to measure."""
+    match what:
+        case "table":
+            return any(table.named(only))
+        case "growth":
+            return any(growth.chosen(only))
+        case "soak" | "incident":
+            return False
+        case _:
+            return only in (SUITES[what].stores if what in SUITES else ("sqlite", "postgres"))
+
+
 def whole(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Measure, show, and answer what a result file holds."""
     document = circumstances(SEED, folder) | {"command": f"python -m bench {name}{' --quick' * options.quick}"}
+    document["versions"] |= server_versions(WHOLE[name])
+    began = time.monotonic()
     if options.only:
-        document["command"] += f" --only {options.only}"
+        document["command"] += f" --only {shlex.quote(options.only)}"
     match name:
         case "table":
             size = table.QUICK if options.quick else table.FULL
-            document["rows"] = []
-            for row in table.measure_all(folder, size, only=options.only):
-                document["rows"].append(row)
+            document["versions"]["python of the peers"] = versions_of(python_for("pgqueuer"))["python"]
+            for document["rows"] in table.measure_all(folder, size, only=options.only):
                 save(document, options.out)
             show.show(document)
         case "growth":
-            document["curves"] = []
+            document |= {"of_rounds": growth.OF_ROUNDS, "curves": []}
             for curve in growth.measure_all(folder, quick=options.quick, only=options.only):
                 document["curves"].append(curve)
                 save(document, options.out)
@@ -101,8 +153,8 @@ def whole(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any
             show.show_overview(document)
         case "incident":
             document |= incident.measure(folder)
-            print(json.dumps(document["receipt_ms"]))
-    return document
+            show.show_incident(document)
+    return document | {"minutes": round((time.monotonic() - began) / 60, 1)}
 
 
 def save(document: dict[str, Any], out: Path | None) -> None:

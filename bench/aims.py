@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, product
 from typing import Any
 
 Row = dict[str, Any]
@@ -32,12 +32,23 @@ class Verdict:
 
 
 def verdicts(rows: Iterable[Row]) -> Iterator[Verdict]:
-    """Every aim for which both sides were measured, of each of our pipes."""
-    found = [row for row in rows if "drain2" in row]
-    peers = [row for row in found if not row["name"].startswith(OURS)]
-    for ours in found:
-        if ours["name"].startswith(OURS):
-            yield from _of_pipe(ours, peers)
+    """Every aim of speed for which both sides were measured, of each of our pipes."""
+    ours, peers = _sides(rows, "drain2")
+    for each in ours:
+        pipe = each["name"].removeprefix(f"{OURS} ")
+        if each["store"] == "postgres":
+            yield from _on_postgres(pipe, each, peers)
+        elif theirs := _of(peers, each["store"]):
+            best = max(theirs, key=_drain)
+            yield _against(f"{pipe}: SQLite drain, 1 process", each, best, "drain1", least=5)
+
+
+def latencies(rows: Iterable[Row]) -> Iterator[Verdict]:
+    """The aim of being quicker than every peer on an idle queue: each of our pipes against each of them."""
+    ours, peers = _sides(rows, "p50")
+    for each, peer in product(ours, peers):
+        aim = f"{each['name'].removeprefix(f'{OURS} ')}: idle latency p50, {each['store']}"
+        yield Verdict(aim, peer["p50"] / each["p50"], 1.0, _name(peer), each, peer)
 
 
 def unmeasured(rows: Iterable[Row]) -> Iterator[Row]:
@@ -56,17 +67,17 @@ def flatness(curve: Row) -> float:
     return min(least / cost for least, cost in zip(accumulate(costs, min), costs, strict=True))
 
 
-def _of_pipe(ours: Row, peers: list[Row]) -> Iterator[Verdict]:
-    pipe, store = ours["name"].removeprefix(f"{OURS} "), ours["store"]
-    if store == "postgres":
-        yield from _on_postgres(pipe, ours, peers)
-    elif theirs := _of(peers, store):
-        yield _against(f"{pipe}: SQLite drain, 1 process", ours, max(theirs, key=_drain), "drain1", least=5)
-    waited = [row for row in peers if "p50" in row]
-    if waited and "p50" in ours:
-        quickest = min(waited, key=lambda each: float(each["p50"]))
-        aim = f"{pipe}: idle latency p50, {store}, between two processes"
-        yield Verdict(aim, quickest["p50"] / ours["p50"], 1.0, _name(quickest), ours, quickest)
+def by_the_clock(curve: Row) -> float:
+    """The rate at the largest size divided by the best at any smaller one."""
+    *smaller, largest = curve["rates"]
+    return float(largest / max(smaller))
+
+
+def _sides(rows: Iterable[Row], column: str) -> tuple[list[Row], list[Row]]:
+    """Our rows and the peers' that have a figure in this column."""
+    found = [row for row in rows if column in row]
+    ours = [row for row in found if row["name"].startswith(OURS)]
+    return ours, [row for row in found if row not in ours]
 
 
 def _on_postgres(pipe: str, ours: Row, peers: list[Row]) -> Iterator[Verdict]:
@@ -74,11 +85,13 @@ def _on_postgres(pipe: str, ours: Row, peers: list[Row]) -> Iterator[Verdict]:
     for peer in _of(peers, "postgres"):
         yield _against(drain, ours, peer, "drain1", least=1.5 if peer["name"] == "PgQueuer" else 10.0)
     if redis := _of(peers, "redis"):
-        yield _against(drain, ours, max(redis, key=_drain), "drain1", least=1)
+        quickest = max(redis, key=_drain)
+        verdict = _against(drain, ours, quickest, "drain1", least=1)
+        yield replace(verdict, against=f"the fastest of the Redis peers ({quickest['name']})")
     if theirs := _of(peers, "postgres"):
         best = max(theirs, key=lambda row: float(row["single"]))
-        aim = f"{pipe}: PostgreSQL enqueue by 100 callers against one caller"
-        yield Verdict(aim, ours["together"] / best["single"], 10.0, _name(best), ours, best)
+        aim, against = f"{pipe}: PostgreSQL enqueue, 100 callers", f"one caller of {_name(best)}, the best there"
+        yield Verdict(aim, ours["together"] / best["single"], 10.0, against, ours, best)
 
 
 def _against(aim: str, ours: Row, peer: Row, column: str, *, least: float) -> Verdict:

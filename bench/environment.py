@@ -45,6 +45,14 @@ def versions_of(python: str) -> dict[str, str]:
     return found
 
 
+def processor() -> str:
+    """The processor's model as Linux calls it, or what is known elsewhere."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or "unknown"
+
+
 def circumstances(seed: int, folder: Path) -> dict[str, Any]:
     """What a result file says of the run: seed, commit, machine, versions, and how busy the machine already was."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -56,6 +64,7 @@ def circumstances(seed: int, folder: Path) -> dict[str, Any]:
         "machine": {
             "cores": os.cpu_count(),
             "architecture": platform.machine(),
+            "processor": processor(),
             "system": platform.system(),
             "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
             "disk": file_system_of(folder),

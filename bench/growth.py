@@ -24,6 +24,8 @@ PIPES: tuple[Pipe, ...] = (INBOUND, HOOKS, OUTBOUND)
 BACKLOG = 20_000
 ROUNDS = 15
 ROUNDS_QUICK = 9
+OF_ROUNDS = "best"
+"""Which of them counts."""
 TURNED = 1_000
 """Rows that are put in and worked off in one round at one size."""
 
@@ -58,11 +60,16 @@ def measure_all(folder: Path, *, quick: bool, only: str | None = None) -> Iterat
     """Every curve; `only` names a database, a pipe or what grows, or several with commas between."""
     stores = Stores(folder)
     try:
-        for axis, kind, pipe in product(AXES, ("sqlite", "postgres"), PIPES):
-            if only is None or set(only.split(",")) <= {kind, pipe.name, axis.name}:
-                yield _measure(stores, kind, pipe, axis, quick=quick)
+        for axis, kind, pipe in chosen(only):
+            yield _measure(stores, kind, pipe, axis, quick=quick)
     finally:
         stores.close()
+
+
+def chosen(only: str | None) -> list[tuple[Axis, str, Pipe]]:
+    every = product(AXES, ("sqlite", "postgres"), PIPES)
+    wanted = set(only.split(",")) if only else set()
+    return [(axis, kind, pipe) for axis, kind, pipe in every if wanted <= {kind, pipe.name, axis.name}]
 
 
 def _measure(stores: Stores, kind: str, pipe: Pipe, axis: Axis, *, quick: bool) -> dict[str, Any]:

@@ -185,7 +185,9 @@ async def bare_rate(origin: str, count: int) -> float:
 @contextmanager
 def sinking() -> Iterator[str]:
     """A sink in a process of its own."""
-    process = subprocess.Popen([sys.executable, "-m", "bench.sink"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.sink"], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         assert process.stdout is not None
         yield process.stdout.readline().removeprefix("listening on ").strip()

@@ -21,11 +21,12 @@ from tests.servers.daemon import ADMIN_KEY, Daemon, key_for
 MESSAGES = 1_000_000
 QUICK = 20_000
 LOOKS = 20
+OF_NOTHING = "the log, searched for an error that no message has"
 PAGES = {
     "overview": "/",
     "log": "/messages",
     "what failed": "/messages?filter=status:failed",
-    "an error that nothing has": "/messages?filter=error:nothing-has-this",
+    OF_NOTHING: "/messages?filter=error:nothing-has-this",
 }
 RETRYING = 2_000
 TENANTS = 100

@@ -49,13 +49,15 @@ async def _watch(daemon: Daemon, origin: str, minutes: float) -> dict[str, Any]:
         answered = Answered()
         load = asyncio.create_task(_load(client, origin, answered))
         samples, began = [], time.monotonic()
-        for number in range(1, SAMPLES + 1):
-            await asyncio.sleep(max(0.0, began + number * minutes * 60 / SAMPLES - time.monotonic()))
-            if load.done():
-                break
-            samples.append([round(time.monotonic() - began, 1), round(held(daemon.pid), 2)])
-        load.cancel()
-        done = (await asyncio.gather(load, return_exceptions=True))[0]
+        try:
+            for number in range(1, SAMPLES + 1):
+                await asyncio.sleep(max(0.0, began + number * minutes * 60 / SAMPLES - time.monotonic()))
+                if load.done():
+                    break
+                samples.append([round(time.monotonic() - began, 1), round(held(daemon.pid), 2)])
+        finally:
+            load.cancel()
+            (done,) = await asyncio.gather(load, return_exceptions=True)
         if isinstance(done, Exception):
             raise done
         status = await (await client.get("/v1/status")).json()

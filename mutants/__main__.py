@@ -20,6 +20,7 @@ from typing import Any
 from mutants.bug import Bug
 from mutants.bugs import BUGS
 from mutants.findings import failing, findings
+from mutants.stopping import company, run
 from mutants.tree import copy_tree, is_changed
 from torture.result import commit, machine, write
 
@@ -41,12 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pillarbox-mutants-") as folder:
         tree = copy_tree(Path(folder, "tree"))
         tests = sorted({test for bug in bugs for test in bug.tests})
+        print(f"{len(tests)} tests without any bug, then {len(bugs)} bugs, one at a time", flush=True)
         passed, said = run_tests(tests, tree, "--maxfail=5", patience=_PATIENCE_AT_FIRST)
         if not passed:
             print(f"{said[-6000:]}\nwithout any bug these fail: {', '.join(failing(said)) or 'see above'}")
             return 2
         print(f"{len(tests)} tests pass without any bug ({time.monotonic() - began:.0f} s)", flush=True)
-        found = [try_bug(bug, tree) for bug in bugs]
+        found = []
+        for number, bug in enumerate(bugs, 1):
+            print(f"{number}/{len(bugs)} ", end="", flush=True)
+            found.append(try_bug(bug, tree))
     caught = sum(bool(each["found by"]) for each in found)
     print(f"{caught} of {len(bugs)} planted bugs were found")
     if options.result and changed:
@@ -99,14 +104,15 @@ def run_tests(tests: Sequence[str], tree: Path, *how: str, patience: float) -> t
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *how]
     command += [f"--hypothesis-seed={SEED}", *tests]
     environ = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "PYTHONHASHSEED": str(SEED)}
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environ, capture_output=True, text=True, check=False, timeout=patience
-        )
-    except subprocess.TimeoutExpired:
-        return False, f"nothing after {patience:g} s"
-    return done.returncode == 0, done.stdout + done.stderr
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with company(command, cwd=tree, env=environ, **pipes) as running:
+        try:
+            said, complained = running.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            return False, f"nothing after {patience:g} s"
+    # A test that has changed its folder is told of files by their whole path.
+    return running.returncode == 0, (said + complained).replace(f"{tree}/", "")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -86,7 +86,7 @@ DRAINING = (
     ),
     Bug(
         "a delivery begins although its lease is over",
-        _DRAIN,
+        "src/pillarbox/engine/attempt.py",
         "        if flight.is_lost(self._clock.monotonic()):\n            log.info(",
         "        if flight.lost and not flight.begun:\n            log.info(",
         ("tests/simulation/test_simulation.py::test_whatever_fails_the_promises_hold",),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -18,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mutants.stopping import company, run
 from mutants.tree import ROOT, copy_tree, is_changed
 from torture.result import commit, machine, write
 
@@ -61,12 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tree = copy_tree(Path(folder, "tree"), without="mutants")
         with (tree / "pyproject.toml").open("a") as settings:
             settings.write(_settings())
-        subprocess.run(
-            [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(options.jobs)],
-            cwd=tree,
-            check=True,
-            env={**os.environ, "PILLARBOX_SIMULATION_SEEDS": str(_SIMULATIONS), "PYTHONHASHSEED": str(SEED)},
-        )
+        command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(options.jobs)]
+        environ = {**os.environ, "PILLARBOX_SIMULATION_SEEDS": str(_SIMULATIONS), "PYTHONHASHSEED": str(SEED)}
+        with company(command, cwd=tree, env=environ) as running:
+            if running.wait():
+                print(f"mutmut ended with {running.returncode}", file=sys.stderr)
+                return 2
         files = [score(tree, file) for file in FILES]
     for file in files:
         print(
@@ -124,4 +124,4 @@ def _end(code: int | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
 RESULTS = ROOT / "docs" / "results"
 
-_MILLION = "million/torture-*.json"
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DATABASES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 _FAULTS = {
@@ -27,7 +26,7 @@ _FAULTS = {
     "sigterm": "processes told to stop under load",
     "caller killed": "programs that send within their own transactions, killed at any moment",
     "receiver killed": "agents' receivers killed at any moment of their short lives",
-    "postgres restarted": "PostgreSQL restarted, every second time without flushing",
+    "postgres restarted": "PostgreSQL restarted, about every second time without flushing",
     "postgres away": "PostgreSQL stopped for up to ten seconds",
     "cut": "all of a process's connections cut",
     "black hole": "a process's connections left open and silent",
@@ -38,6 +37,12 @@ _FAULTS = {
     "starved": "the machine itself standing still for a quarter of a lease",
     "target": "the target dropping answers, refusing, or slow",
 }
+
+_ONLY_ON = {
+    "sqlite": ("full disk", "fsync error"),
+    "postgres": ("postgres restarted", "postgres away", "cut", "black hole", "commit cut"),
+}
+"""Faults that are made on one database and not on the other."""
 
 _REPEATED = {
     "killed": "a kill",
@@ -52,6 +57,42 @@ _REPEATED = {
     "sigterm": "a stop while the database was away",
     "starved": "the machine had stood still",
 }
+
+BROKEN = {
+    "acknowledged and lost": (
+        "inbound: nothing lost",
+        "hooks: nothing lost",
+        "hooks: receivers",
+        "hooks: bursts",
+        "outbound: nothing lost",
+        "outbound: own transactions",
+        "inbox: processed once",
+    ),
+    "inversions: delivered or accepted out of order": ("inbound: order", "hooks: order"),
+    "stale effects: after a close, a cancel or an opt-out, under an old token, or on a key that is processed or held": (
+        "inbound: close",
+        "inbound: fences",
+        "outbound: cancel and opt-out",
+        "inbox: memory",
+        "inbox: leases",
+        "inbox: blocks",
+    ),
+}
+"""What people ask first, and the rules of the checker that would say so."""
+
+_STORIES = {
+    "messages": "messages, events or keys",
+    "deliveries begun": "deliveries begun",
+    "deliveries done": "of them done by the target",
+    "done by the target and not said": "of these, nobody heard that they were done",
+    "killed": "nodes killed",
+    "suspended": "nodes suspended",
+    "blocked": "nodes whose loop was blocked",
+    "told to stop or cancelled": "nodes told to stop, or cancelled",
+    "calls to the store cut or failed": "calls to the store cut or failed",
+    "clocks off or ahead": "clocks of nodes off, or set ahead",
+}
+"""What the simulation counts, in words."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -72,37 +113,64 @@ def results(pattern: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob(pattern))]
 
 
-def write_torture(pattern: str = "torture-*.json") -> str:
+def write_torture() -> str:
     """What was acknowledged, which faults there were, and what was against a promise, by database and in all."""
-    runs = results(pattern)
+    runs = results("torture-*.json")
+    if not runs:
+        return "Not measured yet.\n"
     kinds = [kind for kind in _DATABASES if any(run["database"] == kind for run in runs)]
-    columns = ["", *(_DATABASES[kind] for kind in kinds), "in all"]
 
-    def line(name: str, count: Callable[[dict[str, Any]], int]) -> list[str]:
-        counts = [sum(count(run) for run in runs if run["database"] == kind) for kind in kinds]
-        return [name, *(f"{number:,}" for number in counts), f"{sum(counts):,}"]
+    def line(name: str, count: Callable[[dict[str, Any]], int], only_on: Collection[str] = _DATABASES) -> list[str]:
+        counts = {kind: sum(count(run) for run in runs if run["database"] == kind) for kind in kinds}
+        cells = (f"{number:,}" if kind in only_on else "" for kind, number in counts.items())
+        return [name, *cells, f"{sum(counts.values()):,}"]
 
-    pipes = sorted({name for run in runs for name in run["acknowledged"]})
-    rows = [line(f"acknowledged: {name}", partial(_count, "acknowledged", name)) for name in pipes]
-    rows.append(line("**acknowledged in all**", lambda run: sum(run["acknowledged"].values())))
-    rows.append(line("arrivals at the target", lambda run: sum(run["arrivals"].values())))
-    rows.append(
-        line(
-            "of them repetitions: after a refusal, a dropped answer or a fault",
-            lambda run: sum(run["repetitions"].values()),
-        )
-    )
-    for name, said in _FAULTS.items():
-        rows.append(line(said, partial(_count, "faults", name)))
-    for name, said in _REPEATED.items():
-        if any(name in run.get("repeated by", {}) for run in runs):
-            rows.append(line(f"accepted, and delivered again after {said}", partial(_count, "repeated by", name)))
-    for name in sorted({name for run in runs for name in run.get("looks", {})}):
-        rows.append(line(f"looks {name}", partial(_count, "looks", name)))
-    rows.append(line("**violations**", lambda run: sum(run["violations"].values())))
+    rows = [*_flow(runs, line), *_trouble(runs, line), *_verdict(runs, line)]
     rows.append(line("rounds, each on a new database", lambda run: run["rounds"]))
     rows.append(line("minutes", lambda run: round(run["seconds"] / 60)))
-    return _table(columns, rows) + "\n" + _each(runs)
+    table = _table(["", *(_DATABASES[kind] for kind in kinds), "in all"], rows)
+    return table + "\n" + _each(runs)
+
+
+def _flow(runs: Sequence[dict[str, Any]], line: Callable[..., list[str]]) -> list[list[str]]:
+    """What went in, how it ended where every run says so, and what came out."""
+    rows = [
+        line(f"acknowledged: {name}", partial(_count, "acknowledged", name)) for name in _names(runs, "acknowledged")
+    ]
+    rows.append(line("**acknowledged in all**", partial(_sum, "acknowledged")))
+    if all("ended" in run for run in runs):
+        for name in _names(runs, "ended"):
+            rows.append(line(f"ended: {name.replace(': ', ', ')}", partial(_count, "ended", name)))
+    rows.append(line("arrivals at the target", partial(_sum, "arrivals")))
+    said = "of them repetitions: after a refusal, a dropped answer or a fault"
+    return [*rows, line(said, partial(_sum, "repetitions"))]
+
+
+def _trouble(runs: Sequence[dict[str, Any]], line: Callable[..., list[str]]) -> list[list[str]]:
+    """The faults, and what was delivered again because of each."""
+
+    def where(fault: str) -> list[str]:
+        return [kind for kind, faults in _ONLY_ON.items() if fault in faults] or list(_DATABASES)
+
+    rows = [line(said, partial(_count, "faults", name), where(name)) for name, said in _FAULTS.items()]
+    explaining = _names(runs, "repeated by")
+    for name in (name for name in _REPEATED if name in explaining):
+        said = f"accepted, and delivered again after {_REPEATED[name]}"
+        rows.append(line(said, partial(_count, "repeated by", name), where(name)))
+    return rows
+
+
+def _verdict(runs: Sequence[dict[str, Any]], line: Callable[..., list[str]]) -> list[list[str]]:
+    """How often was looked, and what was found to be against a promise, by name if anything was."""
+    rows = [line(f"looks {name}", partial(_count, "looks", name)) for name in _names(runs, "looks")]
+    for said, rules in BROKEN.items():
+        rows.append(
+            line(f"**{said}**", lambda run, rules=rules: sum(_count("violations", rule, run) for rule in rules))
+        )
+    rows.append(line("**violations of all rules**", partial(_sum, "violations")))
+    for name in _names(runs, "violations"):
+        rows.append(line(f"of the rule {name.replace(': ', ', ')}", partial(_count, "violations", name)))
+    return rows
 
 
 def _each(runs: Sequence[dict[str, Any]]) -> str:
@@ -120,23 +188,22 @@ def _each(runs: Sequence[dict[str, Any]]) -> str:
     ]
     machines = dict.fromkeys(_machine(run) for run in runs)
     table = _table(["each run", "commit", "acknowledged", "faults", "violations", "minutes"], rows)
-    return table + "\n" + "".join(f"- {machine}\n" for machine in machines)
+    left_out = Counter(sentence for run in runs for sentence in run["left out"])
+    said = [*machines, *(f"left out in {times} of these runs: {sentence}" for sentence, times in left_out.items())]
+    return table + "\n" + "".join(f"- {each}\n" for each in said)
 
 
 def _count(kind: str, name: str, run: dict[str, Any]) -> int:
-    # What was not counted yet when a run was made is nothing.
-    counted: int = run.get(kind, {}).get(name, 0)
+    counted: int = run[kind].get(name, 0)
     return counted
 
 
-def write_broken() -> str:
-    """The rules that were broken, if any were."""
-    broken: Counter[str] = Counter()
-    for run in (*results("torture-*.json"), *results(_MILLION)):
-        broken.update(run["violations"])
-    if not broken:
-        return "No rule was broken.\n"
-    return _table(["rule", "times"], [[name, f"{count:,}"] for name, count in sorted(broken.items())])
+def _sum(kind: str, run: dict[str, Any]) -> int:
+    return sum(run[kind].values())
+
+
+def _names(runs: Sequence[dict[str, Any]], kind: str) -> list[str]:
+    return sorted({name for run in runs for name in run[kind]})
 
 
 def write_mutants() -> str:
@@ -184,10 +251,33 @@ def write_hostile() -> str:
         rows.append(["**distinct requests in all**", f"{run['inputs']:,}"])
         rows.append(["of them to pages, with an operator's login", f"{run['signed in']:,}"])
         rows += [[f"answered with {kind}", f"{count:,}"] for kind, count in sorted(run["answers"].items())]
+        if again := sum(run["answers"].values()) - run["inputs"]:
+            rows.append(["requests that two endpoints have in common, sent and answered twice", f"{again:,}"])
         rows.append(["parts where an answer was not as it has to be", f"{len(run['failed']):,}"])
     if not rows:
         return "Not measured yet.\n"
     return _table(["", "each sent to SQLite and to PostgreSQL"], rows) + "\n" + "".join(map(_origin, runs))
+
+
+def write_simulation() -> str:
+    """What happened in the stories of each lane, and how many of them failed."""
+    runs = results("simulation.json")
+    if not runs:
+        return "Not measured yet.\n"
+
+    def line(name: str, counts: Sequence[int]) -> list[str]:
+        return [name, *(f"{count:,}" for count in counts), f"{sum(counts):,}"]
+
+    said = ""
+    for run in runs:
+        lanes = run["lanes"].values()
+        rows = [line("stories, each from a seed of its own", [lane["seeds"] for lane in lanes])]
+        for figure, words in _STORIES.items():
+            rows.append(line(words, [lane["figures"].get(figure, 0) for lane in lanes]))
+        rows.append(line("**stories in which a rule was broken**", [len(lane["failed"]) for lane in lanes]))
+        rows.append(line("seconds", [round(lane["seconds"]) for lane in lanes]))
+        said += _table(["", *(f"`{name}`" for name in run["lanes"]), "in all"], rows) + "\n" + _origin(run)
+    return said
 
 
 def _percent(part: int, whole: int) -> str:
@@ -220,11 +310,10 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 WRITERS: dict[str, Callable[[], str]] = {
     "torture": write_torture,
-    "million": lambda: write_torture(_MILLION),
-    "broken": write_broken,
     "mutants": write_mutants,
     "mutmut": write_mutmut,
     "hostile": write_hostile,
+    "simulation": write_simulation,
 }
 
 

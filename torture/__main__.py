@@ -15,12 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import get_args
 
+from torture.again import check_again
+from torture.outcome import Outcome
 from torture.places import Kind
 from torture.plan import Plan
-from torture.playing import Outcome, play
-from torture.result import summary, table, write
+from torture.playing import play
+from torture.result import summary, table, told, write
 
-_SHOWN = 20
 _KILLS = ("killed", "fsync error")
 
 
@@ -66,6 +67,8 @@ class Run:
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser().parse_args(given)
+    if options.check:
+        return _check(Path(options.check))
     plan = _plan(options)
     # The seed first: whatever happens, it can be played again.
     print(f"seed {plan.seed}", flush=True)
@@ -73,12 +76,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = shlex.join(["python", "-m", "torture", *_without_result(given)])
     with _ending_in_order():
         while not run.over():
-            _tell(len(run.outcomes), run.play())
+            outcome = run.play()
+            print(f"round {len(run.outcomes) - 1}, {outcome.seconds:.0f} s: {told(outcome)}", flush=True)
             if options.result:
                 write(summary(plan, run.outcomes, command), Path(options.result))
     result = summary(plan, run.outcomes, command)
     print(table(result))
     return 1 if result["violations"] else 0
+
+
+def _check(folder: Path) -> int:
+    """Whether what was kept breaks a rule; 2 where there is nothing to check."""
+    try:
+        outcome = check_again(folder)
+    except FileNotFoundError as error:
+        print(f"this is no folder that was kept: {error}", file=sys.stderr)
+        return 2
+    print(f"seed {outcome.seed}: {told(outcome)}")
+    return 1 if outcome.violations else 0
 
 
 @contextmanager
@@ -103,18 +118,6 @@ def _without_result(given: Sequence[str]) -> list[str]:
     return [word for before, word in zip(["", *given], given, strict=False) if "--result" not in (before, word)]
 
 
-def _tell(number: int, outcome: Outcome) -> None:
-    print(
-        f"round {number}: {sum(outcome.acknowledged.values())} acknowledged, {outcome.faults.total()} faults, "
-        f"{outcome.repetitions.total()} repetitions, {len(outcome.violations)} violations, {outcome.seconds:.0f} s",
-        flush=True,
-    )
-    for violation in outcome.violations[:_SHOWN]:
-        print(f"  {violation.rule}: {violation.detail}", flush=True)
-    if outcome.violations:
-        print(f"  everything is in {outcome.folder}", flush=True)
-
-
 def _plan(options: argparse.Namespace) -> Plan:
     seconds = options.minutes * 60
     if not (seconds or options.messages or options.kills):
@@ -137,7 +140,9 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
-    parser.add_argument("--seed", type=int, help="what decides every choice; drawn and printed unless given")
+    parser.add_argument(
+        "--seed", type=int, help="what decides every choice, though not the timing; drawn and printed unless given"
+    )
     parser.add_argument("--database", choices=get_args(Kind), default="sqlite")
     parser.add_argument(
         "--minutes", type=float, default=0, help="make trouble for so long; a minute unless told otherwise"
@@ -154,7 +159,8 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="go on until each kind of fault happened, up to two and a half times as long",
     )
-    parser.add_argument("--calm", action="store_true", help="make no trouble at all")
+    parser.add_argument("--calm", action="store_true", help="strike no process, database or clock")
+    parser.add_argument("--check", metavar="FOLDER", help="play nothing: check the kept folder of a round again")
     parser.add_argument("--result", help="a file for the figures, as JSON")
     return parser
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,8 @@ from tests.servers.postgres_proxy import PostgresProxy
 Kind = Literal["sqlite", "postgres"]
 _DISK_MEBIBYTES = 192
 _LOCK_MILLISECONDS = 500
+_FILE = "pillarbox.db"
+_KEPT = "disk-kept"
 
 
 class SmallDisk:
@@ -67,12 +70,12 @@ class Place:
             self.server.start()
             self.url = self.server.url
             return
-        file = self.folder / "pillarbox.db"
+        file = self.folder / _FILE
         if self.wants_disk:
             disk = SmallDisk(self.folder / "disk")
             if disk.mount():
                 self.disk = disk
-                file = disk.place / "pillarbox.db"
+                file = disk.place / _FILE
         self.url = f"sqlite:///{file}"
 
     def url_for(self, node: str) -> str:
@@ -103,7 +106,23 @@ class Place:
             self.server.stop("immediate")
         if self.disk is not None:
             if keep:
-                shutil.copytree(self.disk.place, self.folder / "disk-kept")
+                shutil.copytree(self.disk.place, self.folder / _KEPT)
             self.disk.unmount()
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def kept_database(kind: Kind, folder: Path) -> Iterator[str]:
+    """The database of a folder that was kept, for as long as it is looked at."""
+    if kind == "postgres":
+        server = PostgresServer(folder / "postgres").start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
+        return
+    file = (folder / _KEPT if (folder / _KEPT).exists() else folder) / _FILE
+    if not file.exists():
+        raise FileNotFoundError(f"{file} is not there")
+    yield f"sqlite:///{file}"

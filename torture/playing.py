@@ -8,23 +8,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import apsw
 import psycopg
 
+from torture.again import note
 from torture.asking import ask
-from torture.blame import blamed
 from torture.caller import ORDERS, connect
-from torture.evidence import Evidence, gather
+from torture.evidence import gather
 from torture.journal import Journal
 from torture.moments import Onlooker
 from torture.nemesis import MANNERS, Nemesis
+from torture.outcome import Outcome, judge
 from torture.places import Place
 from torture.plan import Plan
-from torture.rules import Violation, check, duplicates
+from torture.rules import Violation
 from torture.stage import Stage
 
 _CALM_SECONDS = 180.0
@@ -36,28 +35,12 @@ _OPEN = (
 )
 
 
-@dataclass
-class Outcome:
-    """What a round came to."""
-
-    seed: int
-    seconds: float = 0.0
-    acknowledged: Counter[str] = field(default_factory=Counter)
-    arrivals: Counter[str] = field(default_factory=Counter)
-    repetitions: Counter[str] = field(default_factory=Counter)
-    repeated_by: Counter[str] = field(default_factory=Counter)
-    looks: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    violations: list[Violation] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    folder: str = ""
-
-
 def play(plan: Plan, number: int, enough: Callable[[int, Counter[str]], bool]) -> Outcome:
     """Play one round; `enough` is asked with the messages and faults so far. The folder stays if anything is wrong."""
     seed = random.Random(f"{plan.seed} {number}").randrange(2**32)
-    folder = Path(tempfile.mkdtemp(prefix=f"pillarbox-torture-{seed}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"pillarbox-torture-{plan.seed}-{number}-"))
     folder.chmod(0o755)
+    note(plan, folder)
     outcome = Outcome(seed, folder=str(folder))
     place = Place(plan.database, folder, small_disk=number % 2 == 0)
     began = time.monotonic()
@@ -69,13 +52,14 @@ def play(plan: Plan, number: int, enough: Callable[[int, Counter[str]], bool]) -
         finally:
             stage.kill()
         evidence = gather(folder, place.url, nodes=plan.nodes, lease=plan.lease, inbox_lease=plan.inbox_lease)
-        _judge(outcome, evidence)
+        judge(outcome, evidence)
     except (KeyboardInterrupt, SystemExit):
         left = f"what was wrong is in {folder}" if outcome.violations else "nothing is left of it"
         print(f"interrupted: round {number} was not checked, {left}", flush=True)
         raise
     except BaseException:
         outcome.violations.append(Violation("harness", "the round itself failed"))
+        print(f"round {number} itself failed; everything is in {folder}", flush=True)
         raise
     finally:
         place.remove(keep=bool(outcome.violations))
@@ -109,7 +93,6 @@ def _torment(
             rested.wait(0.1)
     else:
         nemesis.run(_over(plan, stage, nemesis, enough), pace=plan.pace)
-    outcome.faults = nemesis.counts
     outcome.violations += [Violation("harness", repr(error)) for error in nemesis.errors]
     stage.behave({})
     stage.end_producing()
@@ -151,27 +134,3 @@ def _until_calm(database: str, stage: Stage) -> int:
             return 0
         left += spooled
     return left
-
-
-def _judge(outcome: Outcome, evidence: Evidence) -> None:
-    noted: Counter[str] = Counter()
-    for entry in evidence.ledger:
-        if entry["kind"] in ("acknowledged", "received") or (entry["pipe"], entry["kind"]) == ("inbox", "processed"):
-            noted[_name(entry)] += 1
-    outcome.faults["receiver killed"] = len(evidence.noted("hooks", "receiver killed"))
-    outcome.acknowledged = noted
-    outcome.arrivals = Counter(entry["pipe"] for entry in evidence.arrivals)
-    outcome.repetitions = Counter(duplicates(evidence))
-    outcome.repeated_by = blamed(evidence)
-    outcome.looks = Counter({"at the tables during a round": len(evidence.moments)})
-    outcome.looks["at what the API reports"] = len(evidence.reported)
-    outcome.looks["at recipients who opted out"] = len(evidence.noted("outbound", "opted out"))
-    outcome.violations += check(evidence)
-
-
-def _name(entry: dict[str, Any]) -> str:
-    if entry["kind"] == "received":
-        return "hooks by receiver"
-    if entry["pipe"] == "outbound" and entry["place"].startswith("c/"):
-        return "outbound in own transactions"
-    return str(entry["pipe"])

@@ -15,10 +15,12 @@ from typing import Any
 import apsw
 
 from tests.servers.postgres import find_binaries
+from torture.outcome import Outcome
 from torture.plan import Plan
-from torture.playing import Outcome
 
 _ROOT = Path(__file__).parents[1]
+_SHOWN = 5
+"""So many of what breaks one rule are told; the others are counted."""
 
 
 def summary(plan: Plan, outcomes: Sequence[Outcome], command: str) -> dict[str, Any]:
@@ -41,6 +43,7 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], command: str) -> dict[str, 
         "rounds": len(outcomes),
         "seconds": round(sum(outcome.seconds for outcome in outcomes), 1),
         "acknowledged": total("acknowledged"),
+        "ended": total("ended"),
         "arrivals": total("arrivals"),
         "repetitions": total("repetitions"),
         "repeated by": total("repeated_by"),
@@ -51,16 +54,39 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], command: str) -> dict[str, 
     }
 
 
+def told(outcome: Outcome) -> str:
+    """One round for people: what was counted, and of each rule that was broken the first few times."""
+    counted = (
+        f"{outcome.acknowledged.total()} acknowledged, {outcome.faults.total()} faults, "
+        f"{outcome.repetitions.total()} repetitions, {len(outcome.violations)} violations"
+    )
+    lines = [counted]
+    for rule, times in Counter(violation.rule for violation in outcome.violations).items():
+        details = [violation.detail for violation in outcome.violations if violation.rule == rule]
+        lines += [f"  {_broken(rule)}: {detail}" for detail in details[:_SHOWN]]
+        if times > _SHOWN:
+            lines.append(f"  {_broken(rule)}: {times - _SHOWN} more")
+    if outcome.violations:
+        lines.append(f"  everything is in {outcome.folder}")
+    return "\n".join(lines)
+
+
+def _broken(rule: str) -> str:
+    # A rule has the name of what is promised: alone it would read as if that had been found.
+    return f"BROKEN {rule.replace(': ', ', ')}"
+
+
 def table(result: dict[str, Any]) -> str:
     """The figures, one in a line."""
     lines = [(f"acknowledged: {name}", count) for name, count in result["acknowledged"].items()]
     lines.append(("acknowledged in all", sum(result["acknowledged"].values())))
+    lines += [(f"ended: {name}", count) for name, count in result["ended"].items()]
     lines += [(f"arrived: {name}", count) for name, count in result["arrivals"].items()]
     lines += [(f"arrived again: {name}", count) for name, count in result["repetitions"].items()]
     lines += [(f"fault: {name}", count) for name, count in result["faults"].items()]
     lines += [(f"accepted, and again after: {name}", count) for name, count in result["repeated by"].items()]
     lines += [(f"looked {name}", count) for name, count in result["looks"].items()]
-    lines += [(f"violation: {name}", count) for name, count in result["violations"].items()]
+    lines += [(_broken(name), count) for name, count in result["violations"].items()]
     lines.append(("violations in all", sum(result["violations"].values())))
     width = max(len(name) for name, _ in lines)
     said = [f"{name:<{width}}  {count:>9,}" for name, count in lines]

@@ -15,11 +15,14 @@ from pillarbox.settings import load_settings
 
 SESSIONS = 1000
 CRITICAL = "agent_stop"
+# As many as without the setting.
+AT_ONCE = 64
 
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Pillarbox]:
-    async with Pillarbox.open(url, settings=load_settings(environ={})) as box:
+    settings = load_settings(environ={}, hooks={"concurrency": AT_ONCE})
+    async with Pillarbox.open(url, settings=settings) as box:
         yield box
 
 

@@ -11,13 +11,16 @@ from celery import Celery
 from bench.peers.producer import CALLERS, BlockingProducer
 from bench.peers.stamps import handle
 
+AT_ONCE = 1
+FETCHED = 64
+
 
 def opened(url: str) -> tuple[Celery, Any]:
     app = Celery("bench", broker=url)
     app.conf.update(
         task_acks_late=True,
         task_ignore_result=True,
-        worker_prefetch_multiplier=64,
+        worker_prefetch_multiplier=FETCHED,
         broker_pool_limit=CALLERS,
         broker_connection_retry_on_startup=True,
     )
@@ -38,4 +41,4 @@ def producer(url: str) -> Iterator[BlockingProducer]:
 def work(url: str) -> None:
     app, _ = opened(url)
     quiet = ["--without-gossip", "--without-mingle", "--loglevel=CRITICAL"]
-    app.worker_main(["worker", "--pool=prefork", "--concurrency=1", *quiet])
+    app.worker_main(["worker", "--pool=prefork", f"--concurrency={AT_ONCE}", *quiet])

@@ -13,6 +13,8 @@ from dramatiq.brokers.redis import RedisBroker
 from bench.peers.producer import BlockingProducer
 from bench.peers.stamps import handle
 
+AT_ONCE = 8
+
 
 def opened(url: str) -> tuple[RedisBroker, Any]:
     broker = RedisBroker(url=url, middleware=[])
@@ -32,5 +34,5 @@ def producer(url: str) -> Iterator[BlockingProducer]:
 
 def work(url: str) -> None:
     broker, _ = opened(url)
-    dramatiq.Worker(broker, worker_threads=8).start()
+    dramatiq.Worker(broker, worker_threads=AT_ONCE).start()
     threading.Event().wait()

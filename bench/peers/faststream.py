@@ -11,7 +11,7 @@ from faststream.nats import JStream, NatsBroker, PullSub
 from bench.peers.producer import Producer
 from bench.peers.stamps import handle
 
-FETCH = 100
+AT_ONCE = 100
 
 
 def stream() -> JStream:
@@ -21,7 +21,7 @@ def stream() -> JStream:
 def opened(url: str) -> NatsBroker:
     broker = NatsBroker(url, logger=None)
 
-    @broker.subscriber("jobs", stream=stream(), durable="worker", pull_sub=PullSub(batch_size=FETCH))  # type: ignore[untyped-decorator]
+    @broker.subscriber("jobs", stream=stream(), durable="worker", pull_sub=PullSub(batch_size=AT_ONCE))  # type: ignore[untyped-decorator]
     async def send(text: str) -> None:
         handle(text)
 

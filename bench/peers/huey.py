@@ -12,6 +12,8 @@ from huey import SqliteHuey
 from bench.peers.producer import BlockingProducer
 from bench.peers.stamps import handle
 
+AT_ONCE = 1
+
 
 def opened(url: str) -> tuple[SqliteHuey, Any]:
     queue = SqliteHuey(filename=url.removeprefix("sqlite:///"), fsync=True, results=False, timeout=30)
@@ -32,6 +34,6 @@ def producer(url: str) -> Iterator[BlockingProducer]:
 def work(url: str) -> None:
     queue, _ = opened(url)
     # Looks more often than it does by itself, which would be every 0.1 to 10 seconds.
-    consumer = queue.create_consumer(workers=1, initial_delay=0.01, max_delay=0.05, periodic=False)
+    consumer = queue.create_consumer(workers=AT_ONCE, initial_delay=0.01, max_delay=0.05, periodic=False)
     consumer.start()
     threading.Event().wait()

@@ -47,8 +47,16 @@ class Effort:
             yield number
 
 
-async def by_callers(producer: Producer, callers: int, effort: Effort) -> tuple[int, float]:
-    """How many jobs were put in, and how many that is a second."""
+@dataclass(frozen=True, slots=True)
+class Put:
+    """How many jobs were put in, how many that is a second, and the seconds that the process of the callers computed."""
+
+    count: int
+    rate: float
+    computed: float = 0.0
+
+
+async def by_callers(producer: Producer, callers: int, effort: Effort) -> Put:
     done, numbers = 0, effort.numbers()
 
     async def caller() -> None:
@@ -57,12 +65,12 @@ async def by_callers(producer: Producer, callers: int, effort: Effort) -> tuple[
             await producer.one(text())
             done += 1
 
-    began = time.monotonic()
+    began, computed = time.monotonic(), time.process_time()
     await asyncio.gather(*(caller() for _ in range(callers)))
-    return done, done / (time.monotonic() - began)
+    return Put(done, done / (time.monotonic() - began), time.process_time() - computed)
 
 
-async def in_bulk(producer: Producer, effort: Effort) -> tuple[int, float]:
+async def in_bulk(producer: Producer, effort: Effort) -> Put:
     assert producer.many
     began, done = time.monotonic(), 0
     for _ in effort.numbers():
@@ -70,10 +78,10 @@ async def in_bulk(producer: Producer, effort: Effort) -> tuple[int, float]:
         done += SET
         if done >= effort.most:
             break
-    return done, done / (time.monotonic() - began)
+    return Put(done, done / (time.monotonic() - began))
 
 
-def by_threads(producer: BlockingProducer, callers: int, effort: Effort) -> tuple[int, float]:
+def by_threads(producer: BlockingProducer, callers: int, effort: Effort) -> Put:
     lock, numbers, done = threading.Lock(), effort.numbers(), [0] * callers
 
     def caller(place: int) -> None:
@@ -85,15 +93,15 @@ def by_threads(producer: BlockingProducer, callers: int, effort: Effort) -> tupl
             done[place] += 1
 
     threads = [threading.Thread(target=caller, args=[place]) for place in range(callers)]
-    began = time.monotonic()
+    began, computed = time.monotonic(), time.process_time()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(done), sum(done) / (time.monotonic() - began)
+    return Put(sum(done), sum(done) / (time.monotonic() - began), time.process_time() - computed)
 
 
-def in_bulk_blocking(producer: BlockingProducer, effort: Effort) -> tuple[int, float]:
+def in_bulk_blocking(producer: BlockingProducer, effort: Effort) -> Put:
     assert producer.many
     began, done = time.monotonic(), 0
     for _ in effort.numbers():
@@ -101,4 +109,4 @@ def in_bulk_blocking(producer: BlockingProducer, effort: Effort) -> tuple[int, f
         done += SET
         if done >= effort.most:
             break
-    return done, done / (time.monotonic() - began)
+    return Put(done, done / (time.monotonic() - began))

@@ -16,6 +16,7 @@ from bench.peers.producer import (
     BlockingProducer,
     Effort,
     Producer,
+    Put,
     by_callers,
     by_threads,
     in_bulk,
@@ -24,9 +25,9 @@ from bench.peers.producer import (
 from bench.peers.stamps import text
 
 PAUSES = (0.01, 0.05)
+"""Between two jobs at low load, never the same, so that no timer of a worker is met in step."""
 # The same pauses for everybody.
 _SEED = 20261115
-"""Between two jobs at low load, never the same, so that no timer of a worker is met in step."""
 
 
 def is_blocking(peer: ModuleType) -> bool:
@@ -67,7 +68,7 @@ def _wait_for_go() -> None:
 async def _produce(producer: Producer, seconds: float, most: float) -> None:
     effort = Effort(seconds, int(most))
     await producer.one(text())
-    found: dict[str, tuple[int, float]] = {
+    found = {
         "single": await by_callers(producer, 1, effort),
         "together": await by_callers(producer, CALLERS, effort),
     }
@@ -103,6 +104,7 @@ async def _ping(producer: Producer) -> None:
     while await loop.run_in_executor(None, sys.stdin.readline):
         await asyncio.sleep(pauses.uniform(*PAUSES))
         await producer.one(text())
+        _tell_answer()
 
 
 def _ping_blocking(producer: BlockingProducer) -> None:
@@ -111,11 +113,19 @@ def _ping_blocking(producer: BlockingProducer) -> None:
     while sys.stdin.readline():
         time.sleep(pauses.uniform(*PAUSES))
         producer.one(text())
+        _tell_answer()
 
 
-def _tell(found: dict[str, tuple[int, float]]) -> None:
-    rates = {name: rate for name, (_, rate) in found.items()}
-    print(json.dumps({"count": sum(count for count, _ in found.values()), **rates}), flush=True)
+def _tell_answer() -> None:
+    """When the call that enqueues has answered, by the clock that the jobs read too."""
+    print(repr(time.monotonic()), flush=True)
+
+
+def _tell(found: dict[str, Put]) -> None:
+    rates = {name: put.rate for name, put in found.items()}
+    if put := found.get("together"):
+        rates["caller_cost"] = put.computed / put.count * 1e6
+    print(json.dumps({"count": sum(put.count for put in found.values()), **rates}), flush=True)
 
 
 _ROLES: dict[str, Any] = {"produce": _produce, "fill": _fill, "ping": _ping}

@@ -10,6 +10,8 @@ from rq import Queue, SimpleWorker
 
 from bench.peers.producer import BlockingProducer
 
+# All that its worker can.
+AT_ONCE = 1
 JOB = "bench.peers.stamps.handle"
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
 from random import Random
@@ -27,8 +27,10 @@ from pillarbox.opening import open_database, sqlite_path
 from pillarbox.operators.attention import Attention
 from pillarbox.operators.desk import Desk
 from pillarbox.outbound.pipe import Outbound
+from pillarbox.outlast import outlast
 from pillarbox.policies import hooks_policy, inbound_policy, outbound_policy, providers_of, wire_adapters, wire_typing
 from pillarbox.process import holder
+from pillarbox.running import Running, side_by_side
 from pillarbox.secrets import Sealer, open_sealer
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
@@ -89,6 +91,7 @@ class Pillarbox:
             ],
             random=random,
         )
+        self._running = Running(self._work, begin=self._begin, stop=self._stop)
         database.watch(self._heard)
         self.metrics.works.watch_database(lambda: database.waiting)
 
@@ -119,37 +122,37 @@ class Pillarbox:
             box = cls(database, chosen, node=node or socket.gethostname(), key=key, spool_dir=spool_dir)
             try:
                 yield box
-            finally:
-                await box.typing.close()
-                await box._desk.close()
-                await box._chats.close()
-                await box.outbound.close()
-                await box.hooks.close()
-                await box.inbound.close()
+            except BaseException:
+                await outlast(box._close(in_a_hurry=True))
+                raise
+            else:
+                await outlast(box._close(in_a_hurry=False))
         finally:
-            await database.close()
+            await outlast(database.close())
 
     async def run(self) -> None:
-        """Work until `stop` is called or this is cancelled; deliveries under way get the grace period to end."""
+        """Work until `stop` is called or the box is closed, when deliveries under way get the grace period to end, or until
+        this is cancelled, when they are given back."""
+        await self._running.run()
+
+    async def _close(self, *, in_a_hurry: bool) -> None:
+        """Close all parts, the last first, whatever becomes of each."""
+        parts = (self.inbound, self.hooks, self.outbound, self._chats, self._desk, self.typing)
+        async with AsyncExitStack() as closing:
+            for part in parts:
+                closing.push_async_callback(part.close)
+            await self._running.leave(in_a_hurry=in_a_hurry)
+
+    async def _work(self) -> None:
         require_extras(self.settings)
         # The HTTP client takes long to import; the first delivery must not pay for that out of its own time.
         await asyncio.to_thread(import_module, "aiohttp")
         await self._pick_up_spooled()
         chores = (self._janitor.run(), self.adapters.run(), self.nodes.run(), self._chats.run(), self.metrics.watch())
-        aside = [asyncio.create_task(chore) for chore in chores]
         grace = self.settings.shutdown.grace_seconds
-        drains = [asyncio.create_task(drain.run(grace=grace)) for drain in self._drains]
         try:
-            await asyncio.gather(*drains)
-        except BaseException:
-            for task in drains:
-                task.cancel()
-            await asyncio.wait(drains)
-            raise
+            await side_by_side([drain.run(grace=grace) for drain in self._drains], chores)
         finally:
-            for task in aside:
-                task.cancel()
-            await asyncio.wait(aside)
             self.database.ring()
 
     async def rehearse(self) -> None:
@@ -180,7 +183,16 @@ class Pillarbox:
             )
 
     def stop(self) -> None:
-        """Let `run` come to its end: no new deliveries from now on."""
+        """Let `run` come to its end: no new deliveries from now on; from any thread."""
+        self._running.stop()
+
+    def _begin(self) -> None:
+        """Forget what stopped an earlier run."""
+        self.adapters.begin()
+        for drain in self._drains:
+            drain.begin()
+
+    def _stop(self) -> None:
         self.adapters.stop()
         for drain in self._drains:
             drain.stop()

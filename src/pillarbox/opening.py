@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pillarbox.errors import InvalidInput
+from pillarbox.outlast import outlast
 
 if TYPE_CHECKING:
     from pillarbox.settings import Settings
@@ -20,24 +24,44 @@ async def open_database(url: str, settings: Settings) -> Database:
     if (path := sqlite_path(url)) is not None:
         from pillarbox.storage.sqlite import SqliteDatabase
 
-        return await asyncio.to_thread(
-            SqliteDatabase,
-            path,
-            busy_timeout=numbers.busy_timeout_seconds,
-            reserve_bytes=numbers.reserve_bytes,
+        return await _opened(
+            partial(
+                SqliteDatabase,
+                path,
+                busy_timeout=numbers.busy_timeout_seconds,
+                reserve_bytes=numbers.reserve_bytes,
+            )
         )
     if scheme in ("postgresql", "postgres", "cockroachdb"):
         from pillarbox.storage.postgres import PostgresDatabase
 
-        return await asyncio.to_thread(
-            PostgresDatabase,
-            url,
-            pool_size=numbers.pool_size,
-            busy_timeout=numbers.busy_timeout_seconds,
-            statement_timeout=numbers.statement_timeout_seconds,
-            allow_unsafe=numbers.allow_unsafe,
+        return await _opened(
+            partial(
+                PostgresDatabase,
+                url,
+                pool_size=numbers.pool_size,
+                busy_timeout=numbers.busy_timeout_seconds,
+                statement_timeout=numbers.statement_timeout_seconds,
+                allow_unsafe=numbers.allow_unsafe,
+            )
         )
     raise InvalidInput("database", "must be sqlite:///file.db, sqlite:////absolute/file.db or postgresql://...")
+
+
+async def _opened(make: Callable[[], Database]) -> Database:
+    """Made in a thread, and closed again if nobody waits for it any more."""
+    opening = asyncio.create_task(asyncio.to_thread(make))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await outlast(_close(opening))
+        raise
+
+
+async def _close(opening: asyncio.Task[Database]) -> None:
+    with suppress(Exception):
+        database = await opening
+        await database.close()
 
 
 def sqlite_path(url: str) -> str | None:

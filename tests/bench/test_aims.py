@@ -5,18 +5,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench.aims import flatness, unmeasured, verdicts
+from bench.aims import by_the_clock, flatness, latencies, unmeasured, verdicts
+from bench.beside import cell, latency_lines, table_lines
+from bench.causes import Causes
 from bench.disk import file_system_of
-from bench.page import Causes
 from bench.picture import chart
 
 
 def row(name: str, store: str, **figures: float) -> dict[str, Any]:
     usual = {"single": 100.0, "together": 1000.0, "drain1": 1000.0, "drain2": 1000.0, "p50": 5.0}
-    return {"name": name, "store": store, **usual, **figures}
+    return {"name": name, "store": store, "promise": "at least once", **usual, **figures}
 
 
-def test_every_aim_is_held_against_the_peer_it_names() -> None:
+def some_rows() -> list[dict[str, Any]]:
     rows = [
         row("the database itself", "postgres"),
         row("Pillarbox outbound", "postgres", drain1=12_000, together=990, p50=2),
@@ -27,21 +28,59 @@ def test_every_aim_is_held_against_the_peer_it_names() -> None:
         row("Huey", "sqlite", drain1=2_000),
         row("RQ", "redis", drain1=100),
         row("SAQ", "redis", drain1=9_000),
-        {"name": "Oban", "store": "postgres", "error": "not installed"},
+        {"name": "Oban", "store": "postgres", "promise": "at least once", "error": "not installed"},
     ]
-    del rows[0]["drain2"]
-    found = {(each.aim, each.against): (round(each.ratio, 2), each.met) for each in verdicts(rows)}
+    del rows[0]["drain2"], rows[0]["p50"]
+    rows[0]["promise"] = "none"
+    return rows
+
+
+def test_every_aim_is_held_against_the_peer_it_names() -> None:
+    found = {(each.aim, each.against): (round(each.ratio, 2), each.met) for each in verdicts(some_rows())}
     assert found == {
         ("outbound: PostgreSQL drain, 1 process", "PgQueuer on postgres"): (1.5, True),
         ("outbound: PostgreSQL drain, 1 process", "Procrastinate on postgres"): (9.23, False),
-        ("outbound: PostgreSQL drain, 1 process", "SAQ on redis"): (1.33, True),
-        ("outbound: PostgreSQL enqueue by 100 callers against one caller", "PgQueuer on postgres"): (9.9, False),
+        ("outbound: PostgreSQL drain, 1 process", "the fastest of the Redis peers (SAQ)"): (1.33, True),
+        (
+            "outbound: PostgreSQL enqueue, 100 callers",
+            "one caller of PgQueuer on postgres, the best there",
+        ): (9.9, False),
         ("outbound: SQLite drain, 1 process", "Huey on sqlite"): (4.5, False),
-        ("outbound: idle latency p50, postgres, between two processes", "PgQueuer on postgres"): (2.5, True),
-        ("outbound: idle latency p50, sqlite, between two processes", "PgQueuer on postgres"): (0.83, False),
         ("hooks: SQLite drain, 1 process", "Huey on sqlite"): (5.0, True),
-        ("hooks: idle latency p50, sqlite, between two processes", "PgQueuer on postgres"): (1.0, True),
     }
+
+
+def test_idle_latency_is_held_against_every_peer_that_was_measured() -> None:
+    rows = some_rows()
+    found = {(each.aim, each.against): (round(each.ratio, 2), each.met) for each in latencies(rows)}
+    peers = {"PgQueuer on postgres", "Procrastinate on postgres", "Huey on sqlite", "RQ on redis", "SAQ on redis"}
+    assert found == {
+        (f"{ours}: idle latency p50, {store}", peer): verdict
+        for ours, store, verdict in (
+            ("outbound", "postgres", (2.5, True)),
+            ("outbound", "sqlite", (0.83, False)),
+            ("hooks", "sqlite", (1.0, True)),
+        )
+        for peer in peers
+    }
+
+
+def test_the_page_says_what_was_not_measured_and_leaves_blank_what_there_is_not(tmp_path: Path) -> None:
+    rows = some_rows()
+    file = tmp_path / "causes.json"
+    file.write_text(json.dumps({"outbound": "the call takes {ours[call]:.1f} ms, a commit {made[commit]:.1f} ms"}))
+    document = {"command": "python -m bench table --quick", "rows": rows}
+    beside, waits = ["\n".join(lines(document, Causes(file))).splitlines() for lines in (table_lines, latency_lines)]
+    assert "| every aim | Oban on postgres | | | not measured: not installed |" in beside
+    oban = next(line for line in waits if line.startswith("| Oban on postgres"))
+    assert oban.count("not measured") == oban.count("|") - 2, "every cell but the name"
+    assert waits[-1].startswith(
+        "- outbound on sqlite, behind PgQueuer on postgres, Procrastinate on postgres, Huey on sqlite"
+    )
+    assert waits[-1].endswith(": the call takes (not measured) ms, a commit (not measured) ms.")
+    huey, sqlite = rows[6], {"name": "the database itself", "store": "sqlite", "promise": "none"}
+    assert [cell(huey, column) for column in ("bulk", "cost_server", "cost_worker")] == ["", "", "not measured"]
+    assert cell(sqlite, "drain2") == ""
 
 
 def test_a_curve_is_as_flat_as_its_dearest_size_beside_all_smaller_ones() -> None:
@@ -50,9 +89,13 @@ def test_a_curve_is_as_flat_as_its_dearest_size_beside_all_smaller_ones() -> Non
     assert flatness({"microseconds": [400.0, 60.0, 75.0]}) == 0.8
 
 
+def test_the_clock_compares_the_largest_size_with_the_best_smaller_one() -> None:
+    assert by_the_clock({"rates": [100.0, 200.0, 50.0, 150.0]}) == 0.75
+
+
 def test_a_peer_that_could_not_be_measured_is_named() -> None:
     rows = [
-        row("PgQueuer", "postgres") | {"promise": "at least once"},
+        row("PgQueuer", "postgres"),
         {"name": "Oban", "store": "postgres", "promise": "at least once", "error": "not installed"},
         {"name": "the database itself", "store": "postgres", "promise": "none"},
     ]

@@ -4,31 +4,50 @@ from pathlib import Path
 
 import pytest
 
-from bench.page import COLUMNS
+from bench.beside import COLUMNS
 from bench.rows import ROWS, Row
-from bench.table import Size, measure, measure_all
+from bench.table import Size, measure, measure_all, of_turns
 
 
 @pytest.mark.slow
 def test_a_row_has_every_column_and_names_what_it_promises(tmp_path: Path) -> None:
-    (ours,) = measure_all(tmp_path, Size(0.2, 300), only="Pillarbox outbound on sqlite")
+    *_, (ours,) = measure_all(tmp_path, Size(0.2, 300, turns=2), only="Pillarbox outbound on sqlite")
     assert "error" not in ours
-    assert all(ours[column] > 0 for column in COLUMNS)
+    assert set(COLUMNS) - set(ours) == {"cost_server"}, "SQLite has no server"
+    assert all(ours[column] > 0 for column in set(COLUMNS) & set(ours) - {"at_once"})
+    assert len(ours["drains"]) == 2
+    assert ours["at_once"] == "500"
+    assert ours["p50"] > 0
+    assert ours["call"] > 0
     assert ours["promise"].startswith("at least once")
 
 
 def test_the_database_itself_is_measured_in_the_same_run(tmp_path: Path) -> None:
-    (raw,) = measure_all(tmp_path, Size(0.2, 300), only="raw on sqlite")
+    *_, (raw,) = measure_all(tmp_path, Size(0.2, 300), only="raw on sqlite")
     assert raw["name"] == "the database itself"
     assert all(raw[column] > 0 for column in ("single", "together", "bulk", "drain1"))
 
 
+def test_the_turn_in_the_middle_counts_figure_by_figure() -> None:
+    turns = [
+        {"rate": rate, "cost": cost, "cost_worker": cost / 2}
+        for rate, cost in ((900.0, 70.0), (100.0, 80.0), (500.0, 60.0))
+    ]
+    assert of_turns(turns) == {"drain1": 500.0, "cost": 70.0, "cost_worker": 35.0, "drains": turns}
+
+
 def test_a_peer_that_is_not_installed_is_a_row_that_says_so() -> None:
-    absent = Row("Absent", "redis", "bench.peers.absent", "none", "no-such-package")
+    absent = Row("Absent", "redis", "bench.peers.celery", "none", "no-such-package")
     found = measure(absent, None, None, Size(0.1, 10))  # type: ignore[arg-type]
     assert found["error"].startswith("not installed for Python 3.")
 
 
 def test_every_peer_of_the_table_has_its_file() -> None:
-    folder = Path(__file__).parents[2] / "bench"
-    assert {row.module for row in ROWS if not (folder.parent / f"{row.module.replace('.', '/')}.py").exists()} == set()
+    assert {row.module for row in ROWS if not row.file.exists()} == set()
+
+
+def test_every_row_says_how_many_jobs_its_worker_takes_at_once() -> None:
+    found = {row.name: row.at_once() for row in ROWS}
+    assert found["PgQueuer"] == found["Pillarbox outbound"] == "500"
+    assert found["Celery"] == "1 of 64"
+    assert all(found.values())

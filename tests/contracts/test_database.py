@@ -19,6 +19,7 @@ from pillarbox.errors import InvalidInput, Refused, Unavailable
 from pillarbox.storage import Database, Row, Step, instant, together
 from tests.contracts import notes
 from tests.contracts.notes import add, add_answering, ids, opened, queries, with_notes
+from tests.servers.daemon import SECONDS
 
 CONSTRAINT = (apsw.ConstraintError, psycopg.IntegrityError)
 
@@ -320,3 +321,33 @@ async def test_five_processes_open_a_new_database_at_once(database_url: str, tmp
     processes = [notes.start(program, database_url) for _ in range(5)]
     errors = [(await asyncio.to_thread(process.communicate))[1] for process in processes]
     assert errors == [b""] * 5
+
+
+def test_a_forked_child_is_told_that_it_cannot_use_the_database(url: str) -> None:
+    program = (
+        "import asyncio, os, sys\n"
+        "from pillarbox.errors import PillarboxError\n"
+        "from tests.contracts import notes\n"
+        "async def use(database):\n"
+        "    for use in (database.write, database.write_new, database.read):\n"
+        "        try:\n"
+        "            await use(lambda: notes.add(1))\n"
+        "        except PillarboxError as error:\n"
+        "            print(error, flush=True)\n"
+        "async def main():\n"
+        "    async with notes.with_notes(sys.argv[1]) as database:\n"
+        "        child = os.fork()\n"
+        "        if child == 0:\n"
+        "            try:\n"
+        "                asyncio.run(asyncio.wait_for(use(database), 10))\n"
+        "            finally:\n"
+        "                os._exit(0)\n"
+        "        os.waitpid(child, 0)\n"
+        "        await database.write(lambda: notes.add(2))\n"
+        "        print(await notes.ids(database))\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    *told, found = done.stdout.splitlines()
+    assert (["open one after the fork" in line for line in told], found) == ([True] * 3, "[2]")

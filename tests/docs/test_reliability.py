@@ -7,7 +7,7 @@ import pytest
 
 from scripts.reliability import PAGE, RESULTS, WRITERS, rewritten
 
-NAMES = ("torture-*.json", "million/torture-*.json", "mutants.json", "mutmut.json", "hostile.json")
+NAMES = ("torture-*.json", "million/torture-*.json", "mutants.json", "mutmut.json", "hostile.json", "simulation.json")
 FILES = sorted(path for name in NAMES for path in RESULTS.glob(name))
 
 

@@ -299,13 +299,13 @@ def test_a_locked_database_is_waited_for_a_second_and_nobody_overtakes_the_spool
         hook("--database", url, event=tool(1), session="s")
         assert 0.9 < time.monotonic() - before < 10
         hook("--database", url, event=tool(2), session="s")
-    hook("--database", url, event=tool(3), session="s")
-    hook("--database", url, event=tool(4), session="other")
+    patient_hook("--database", url, event=tool(3), session="s")
+    patient_hook("--database", url, event=tool(4), session="other")
     assert spooled_tools(folder) == ["tool-1", "tool-2", "tool-3"]
     assert stored(file) == [("other", 1, "tool-4")]
     for batch in pickup.take(folder):
         batch.done()
-    hook("--database", url, event=tool(5), session="s")
+    patient_hook("--database", url, event=tool(5), session="s")
     assert stored(file) == [("other", 1, "tool-4"), ("s", 1, "tool-5")]
     assert list(Path(folder).iterdir()) == []
 
@@ -316,8 +316,8 @@ def test_nobody_overtakes_by_another_name_of_the_session(file: Path, folder: str
     with locked(file):
         hook("--database", url, event=tool(1, "n"), session="s")
         hook("--database", url, event=tool(2, "m"))
-    hook("--database", url, event=tool(3, "n"))
-    hook("--database", url, event=tool(4, "m"), session="t")
+    patient_hook("--database", url, event=tool(3, "n"))
+    patient_hook("--database", url, event=tool(4, "m"), session="t")
     assert stored(file) == []
     assert spooled_tools(folder) == ["tool-1", "tool-3", "tool-2", "tool-4"]
 

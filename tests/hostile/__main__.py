@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mutants.stopping import run
 from mutants.tree import is_changed
 from pillarbox.api.routes import ENDPOINTS
 from tests.hostile.assault import Tally, assault, room_of
@@ -33,19 +34,27 @@ async def attack_room(room: str, place: Path, server: Postgres, *, seed: int, sh
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--share", type=float, default=SHARE, help="which part of all attacks; 4 is all there are")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=SHARE,
+        help="of the requests there are, those with a spoilt field counting a quarter; 4 is all",
+    )
     parser.add_argument("--room", action="append", help="only this part of the API")
     parser.add_argument("--result", type=Path, help="where to write the figures; only where the tree is its commit")
     options = parser.parse_args(arguments)
     if options.result is not None and is_changed():
         parser.error(f"{options.result} is left as it was: what would be tried is not what is committed")
     counted, failed = dict[str, Tally](), list[str]()
-    with tempfile.TemporaryDirectory() as folder:
+    rooms = options.room or sorted({room_of(endpoint) for endpoint in ENDPOINTS})
+    with tempfile.TemporaryDirectory(prefix="pillarbox-hostile-") as folder:
         place = Path(folder)
         place.chmod(0o755)
-        server = PostgresServer(place / "postgres").start()
+        server = PostgresServer(place / "postgres")
         try:
-            for room in options.room or sorted({room_of(endpoint) for endpoint in ENDPOINTS}):
+            server.start()
+            print(f"{len(rooms)} parts of the API, one after another", flush=True)
+            for room in rooms:
                 try:
                     attack = attack_room(room, place, Postgres(server.url), seed=options.seed, share=options.share)
                     counted[room] = asyncio.run(attack)
@@ -54,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     traceback.print_exc()
                     failed.append(room)
         finally:
-            server.stop("immediate")
+            if server.running:
+                server.stop("immediate")
     result = summary(counted, failed, options)
     print(f"{result['inputs']:,} distinct inputs; rooms that failed: {failed or 'none'}")
     if options.result is not None:
@@ -81,4 +91,4 @@ def summary(counted: dict[str, Tally], failed: list[str], options: argparse.Name
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

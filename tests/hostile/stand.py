@@ -85,6 +85,10 @@ class Stand:
             "token": self.box.outbound._sealer.token(("unsubscribe", tenant, "fay@example.com")),
         }
 
+    def has_had(self, attack: Attack) -> bool:
+        """Whether the same was sent before."""
+        return hash(attack.said) in self.sent
+
     async def suffer(self, attack: Attack) -> Reply:
         """Send an attack and wait for its answer, not for ever."""
         body = self._named(attack.body)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 ROWS = 2
@@ -204,6 +204,11 @@ def _way(came: dict[State, tuple[State, str] | None], state: State) -> tuple[str
     return tuple(reversed(names))
 
 
-def without(**left_out: bool) -> Protocol:
-    """The protocol with something taken out of it."""
-    return replace(Protocol(), **left_out)
+MORE_FAULTS = State(crashes=2, freezes=2)
+RULES = {
+    "the fence": Protocol(fenced=False),
+    "one holder at a time": Protocol(one_holder=False),
+    "the rescue": Protocol(rescues=False),
+    "the order within a strand": Protocol(in_order=False),
+}
+"""The protocol without each of the rules that it stands on."""

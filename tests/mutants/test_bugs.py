@@ -44,6 +44,10 @@ def stand():
 def test_by_itself():
     assert count() == 1
 
+def test_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert count() == 1
+
 def test_through_a_file_of_the_tests():
     expect(count() == 1)
 
@@ -84,10 +88,11 @@ def test_only_an_assertion_of_a_test_has_found_a_bug(tmp_path: Path) -> None:
     assert findings(said) == [
         "test_by_itself",
         "test_by_taking_the_only_one",
+        "test_from_another_folder",
         "test_that_nothing_is_raised",
         "test_through_a_file_of_the_tests",
     ]
-    assert len(failing(said)) == 8
+    assert len(failing(said)) == 9
 
 
 def test_who_passes_has_found_nothing() -> None:

@@ -135,6 +135,10 @@ class HooksWatch(Watch):
                 self.problem(f"{event.id} passed {other.id}, which waits")
         return delivery
 
+    @property
+    def messages(self) -> int:
+        return len(self.rows)
+
     def unended(self) -> bool:
         return any(row.status not in ENDED for row in self.rows.values() if row.session_id != self.stuck)
 

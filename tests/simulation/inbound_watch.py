@@ -187,6 +187,10 @@ class InboundWatch(Watch):
         if self.acknowledged.setdefault(source, message_id) != message_id or message_id not in self.rows:
             self.problem(f"{source} was acknowledged as {message_id} and as {self.acknowledged[source]}")
 
+    @property
+    def messages(self) -> int:
+        return len(self.rows)
+
     def unended(self) -> bool:
         return any(row.status not in ENDED for row in self.rows.values() if row.session_id != self.stuck)
 

@@ -84,6 +84,10 @@ class InboxWatch(Watch):
         paused = (fault for fault in self.faults if fault.node == node and fault.kind.startswith("suspended"))
         return self.clocks_differ or any(fault.at <= now <= fault.at + fault.lasts for fault in paused)
 
+    @property
+    def messages(self) -> int:
+        return len(self.asked)
+
     def unended(self) -> bool:
         return any(key not in self.keys or self.keys[key].status != "processed" for key in self.asked)
 

@@ -39,9 +39,13 @@ def play_seed(lane: str, seed: int) -> tuple[object, Ending]:
             raise ValueError(f"There is no lane {lane}; those are {', '.join(LANES)}.")
 
 
-def complaint(lane: str, seed: int) -> str | None:
+def complain(lane: str, seed: int) -> str | None:
+    """Play a seed; what went wrong with it, None when nothing did."""
+    return complaint(lane, seed, *play_seed(lane, seed))
+
+
+def complaint(lane: str, seed: int, plan: object, ending: Ending) -> str | None:
     """What went wrong with a seed, its story, and how to see it again; None when nothing did."""
-    plan, ending = play_seed(lane, seed)
     if not ending.problems:
         return None
     story, problems = "\n".join(ending.trace[-60:]), "\n".join(ending.problems)

@@ -175,6 +175,10 @@ class OutboundWatch(Watch):
         if (waited := self.clock.monotonic() - entered) > self.wanted_within:
             self.problem(f"{message.subject} of {message.tenant_id} waited {waited:.3f} s for its turn")
 
+    @property
+    def messages(self) -> int:
+        return len(self.history)
+
     def unended(self) -> bool:
         return bool(self.queue)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Generic, Protocol
 
 from pillarbox.engine import Bell, Chore, Drain, Janitor, drain
 from pillarbox.engine.lease import RowT
+from tests.simulation.figures import figures
 from tests.simulation.loop import LoopClock, NothingLeft, Spinning, VirtualLoop, owned, run_virtually
 from tests.simulation.process import Process, Surroundings
 from tests.simulation.store import Link, NodeClock, Store
@@ -40,6 +42,7 @@ class Ending:
     trace: list[str]
     steps: int
     loop_time: float
+    figures: Counter[str]
 
 
 class PipeStory(ABC, Generic[RowT]):
@@ -228,7 +231,8 @@ def tell_virtually(
             watch.problem(f"{type(error).__name__}: {error}")
         problems = watch.finish()
         store.close()
-    return Ending(problems, watch.trace, loop.steps["n1"], loop.time())
+    counted = figures(watch, messages=watch.messages, deliveries=watch.deliveries.values())
+    return Ending(problems, watch.trace, loop.steps["n1"], loop.time(), counted)
 
 
 @contextmanager

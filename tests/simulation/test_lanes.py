@@ -9,7 +9,7 @@ from tests.simulation.__main__ import main
 from tests.simulation.hooks_story import HooksPlan, hooks_plan_from, play_hooks
 from tests.simulation.inbound_story import InboundPlan, inbound_plan_from, play_inbound
 from tests.simulation.inbox_story import inbox_plan_from, play_inbox
-from tests.simulation.lanes import PIPES, complaint, play_seed
+from tests.simulation.lanes import PIPES, complain, play_seed
 from tests.simulation.outbound_story import OutboundPlan, outbound_plan_from, play_outbound
 from tests.simulation.process import Rates
 from tests.simulation.weather import Weather
@@ -23,7 +23,7 @@ SHARE = 50
 @pytest.mark.parametrize("lane", PIPES)
 def test_whatever_fails_the_promises_of_a_pipe_hold(lane: str, first: int) -> None:
     for seed in range(first, min(first + SHARE, SEEDS)):
-        assert complaint(lane, seed) is None
+        assert complain(lane, seed) is None
 
 
 @pytest.mark.parametrize("lane", PIPES)
@@ -108,4 +108,4 @@ def test_failures_of_the_store_are_survived_without_loss() -> None:
 
 @pytest.mark.parametrize("seed", [288, 549, 1721])
 def test_an_attempt_that_was_begun_keeps_its_number(seed: int) -> None:
-    assert complaint("hooks", seed) is None
+    assert complain("hooks", seed) is None

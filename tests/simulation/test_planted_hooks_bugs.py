@@ -83,12 +83,12 @@ def with_lane(lane: type[HookLane]) -> Tamper:
 
 
 def marks_before_it_delivers(hooks: Hooks) -> None:
-    deliver: Callable[[HookRow], Any] = hooks.drain._deliver
+    deliver: Callable[[HookRow], Any] = hooks.drain._attempt._deliver
 
     async def hurry(row: HookRow) -> Outcome:
         return Delivered() if row.attempt_count == 1 else await deliver(row)
 
-    hooks.drain._deliver = hurry
+    hooks.drain._attempt._deliver = hurry
 
 
 def problems(plans: list[HooksPlan], tamper: Tamper) -> Iterator[str]:

@@ -74,12 +74,12 @@ def with_lane(lane: type[InboundLane]) -> Tamper:
 
 
 def marks_before_it_delivers(inbound: Inbound) -> None:
-    deliver = inbound.drain._deliver
+    deliver = inbound.drain._attempt._deliver
 
     async def hurry(parcel: Parcel) -> Outcome:
         return Delivered() if parcel.attempt_count == 1 else await deliver(parcel)
 
-    inbound.drain._deliver = hurry
+    inbound.drain._attempt._deliver = hurry
 
 
 def waits_for_no_start(inbound: Inbound) -> None:
@@ -89,7 +89,7 @@ def waits_for_no_start(inbound: Inbound) -> None:
     async def at_once(parcel: Parcel) -> Outcome:
         return await deliver(parcel)
 
-    inbound.drain._deliver = at_once
+    inbound.drain._attempt._deliver = at_once
 
 
 def does_not_hear_of_closes(inbound: Inbound) -> None:

@@ -38,6 +38,11 @@ class Watch(Chronicle):
     def committed(self, by: str, now: datetime) -> None:
         raise NotImplementedError
 
+    @property
+    def messages(self) -> int:
+        """How many came in."""
+        raise NotImplementedError
+
     def unended(self) -> bool:
         """Whether anything still waits that must not wait for ever."""
         raise NotImplementedError

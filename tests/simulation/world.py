@@ -6,6 +6,7 @@ from datetime import timedelta
 from random import Random
 
 from pillarbox.engine import Backoff, Drain, Pace
+from tests.simulation.figures import figures
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import LoopClock, NothingLeft, Spinning, VirtualLoop, owned, run_virtually
 from tests.simulation.node import Node, World
@@ -257,4 +258,6 @@ def play(plan: Plan, *, drain: type[Drain[Parcel]] = Drain, table: type[Table] =
         except (NothingLeft, Spinning) as error:
             story.ledger.problem(f"{type(error).__name__}: {error}")
         problems = story.ledger.finish()
-    return Ending(problems, story.ledger.trace, story.loop.steps["n1"], story.loop.time())
+    messages = sum(len(state.rows) for state in story.table.strands.values())
+    counted = figures(story.ledger, messages=messages, deliveries=story.ledger.deliveries.values())
+    return Ending(problems, story.ledger.trace, story.loop.steps["n1"], story.loop.time(), counted)

@@ -98,6 +98,86 @@ def test_run_works_until_it_is_stopped(sqlite_box: Pillarbox) -> None:
     assert sqlite_box.inbound.get(posted.id).status == "delivered"
 
 
+def test_targets_that_block_leave_the_box_its_own_threads(sqlite_url: str) -> None:
+    many = 40
+    together = threading.Barrier(many + 1)
+    answers = []
+    with Pillarbox.open(sqlite_url, settings=QUICK, workers=True) as box:
+
+        @box.inbound.target("meet")
+        def meet(message: InboundMessage) -> None:
+            together.wait(SECONDS)
+            answers.append(box.hooks.spooled().files)
+            together.wait(SECONDS)
+
+        for number in range(many):
+            box.sessions.open(session_id=f"s{number}", target={"kind": "python", "name": "meet"})
+            box.inbound.enqueue(session_id=f"s{number}", origin="terminal", content="x")
+        together.wait(SECONDS)
+        together.wait(SECONDS)
+    assert answers == [0] * many
+
+
+@pytest.mark.parametrize("workers", [True, False])
+def test_a_box_that_is_closed_by_its_own_target_ends_when_that_has_ended(sqlite_url: str, workers: bool) -> None:
+    returned = threading.Event()
+    box = Pillarbox.open(sqlite_url, settings=QUICK, workers=workers)
+
+    @box.inbound.target("last")
+    def last(message: InboundMessage) -> None:
+        box.close()
+        returned.set()
+
+    box.sessions.open(session_id="s1", target={"kind": "python", "name": "last"})
+    posted = box.inbound.enqueue(session_id="s1", origin="terminal", content="the end")
+    if not workers:
+        box.run()
+    assert returned.wait(SECONDS)
+    box.close()
+    with pytest.raises(Unavailable, match="closed"):
+        box.inbound.status()
+    with Pillarbox.open(sqlite_url, settings=QUICK) as again:
+        assert again.inbound.get(posted.id).status == "delivered"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_target_that_leaves_the_program_fails_its_attempt_alone(sqlite_url: str, error: BaseException) -> None:
+    attempts: list[str] = []
+    done = threading.Event()
+    with Pillarbox.open(sqlite_url, settings=QUICK, workers=True) as box:
+
+        @box.inbound.target("leave")
+        def leave(message: InboundMessage) -> None:
+            attempts.append(message.session_id)
+            if len(attempts) == 1:
+                raise error
+            done.set()
+
+        for session_id in ("s1", "s2"):
+            box.sessions.open(session_id=session_id, target={"kind": "python", "name": "leave"})
+            box.inbound.enqueue(session_id=session_id, origin="terminal", content="x")
+        assert done.wait(SECONDS)
+        failed = box.inbound.list(session_id="s1")[0]
+    assert failed.last_error
+    assert type(error).__name__ in failed.last_error
+
+
+def test_an_async_target_runs_in_the_boxs_own_thread(sqlite_url: str) -> None:
+    ran: list[str] = []
+    done = threading.Event()
+    with Pillarbox.open(sqlite_url, settings=QUICK, workers=True) as box:
+
+        @box.inbound.target("echo")
+        async def echo(message: InboundMessage) -> None:
+            ran.append(threading.current_thread().name)
+            done.set()
+
+        box.sessions.open(session_id="s1", target={"kind": "python", "name": "echo"})
+        box.inbound.enqueue(session_id="s1", origin="terminal", content="x")
+        assert done.wait(SECONDS)
+    assert ran == ["pillarbox"]
+
+
 def test_errors_are_the_same_and_a_closed_box_says_so(sqlite_url: str) -> None:
     with Pillarbox.open(sqlite_url) as box:
         with pytest.raises(NotFound):

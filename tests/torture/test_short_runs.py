@@ -33,6 +33,7 @@ def test_under_seeded_trouble_every_promise_of_all_pipes_is_kept(database: str, 
     found = json.loads(result.read_text())
     assert found["violations"] == {}
     assert set(found["acknowledged"]) >= {"inbound", "hooks", "outbound", "inbox"}
+    assert sum(found["ended"].values()) == sum(found["acknowledged"].values())
     left_out = {sentence.partition(":")[0] for sentence in found["left out"]}
     assert {kind for kind, count in found["faults"].items() if count} >= KINDS[database] - left_out
     assert min(found["looks"].values()) > 0

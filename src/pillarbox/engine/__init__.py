@@ -5,6 +5,7 @@ from pillarbox.engine.batch import Batch
 from pillarbox.engine.bell import Bell
 from pillarbox.engine.drain import Drain
 from pillarbox.engine.janitor import Chore, Janitor
+from pillarbox.engine.judgement import Untouched, not_begun
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, Settlement, Strand
 from pillarbox.engine.outcome import Delivered, Failed, Outcome, Retry, Skipped
@@ -33,5 +34,7 @@ __all__ = [
     "Skipped",
     "Strand",
     "Turn",
+    "Untouched",
     "WatchedLane",
+    "not_begun",
 ]

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from random import Random
 from typing import Generic
 
 from pillarbox.clock import Clock
+from pillarbox.engine.attempt import Attempt, Deliver, Observe
 from pillarbox.engine.bell import Bell
 from pillarbox.engine.crew import Crew
 from pillarbox.engine.flight import Flight
-from pillarbox.engine.judgement import judged
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
 from pillarbox.engine.lost import LostStrands
-from pillarbox.engine.outcome import Delivered, Outcome, Skipped
+from pillarbox.engine.outcome import Delivered, Outcome
 from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
 from pillarbox.engine.room import Room
-from pillarbox.engine.time_limit import TimeLimit
 from pillarbox.errors import Unavailable
+from pillarbox.outlast import outlast
 from pillarbox.telemetry import brief, logger
 
 log = logger(__name__)
@@ -51,7 +51,7 @@ class Drain(Generic[RowT]):
     def __init__(
         self,
         lane: Lane[RowT],
-        deliver: Callable[[RowT], Awaitable[Outcome]],
+        deliver: Deliver[RowT],
         *,
         policy: Policy,
         lease: Lease,
@@ -59,20 +59,20 @@ class Drain(Generic[RowT]):
         clock: Clock,
         bell: Bell,
         random: Random,
-        observe: Callable[[RowT, Outcome, float], None] = _nobody,
+        observe: Observe[RowT] = _nobody,
     ) -> None:
         self._lane = lane
-        self._deliver = deliver
-        self._policy = policy
+        self._attempt: Attempt[RowT] = Attempt(
+            deliver, observe=observe, policy=policy, timeout=pace.timeout, clock=clock, random=random
+        )
         self._lease = lease
         self._pace = pace
         self._clock = clock
         self._bell = bell
         self._random = random
-        self._observe = observe
         self._flights: dict[str, Flight[RowT]] = {}
+        self._overtaken: set[Flight[RowT]] = set()
         self._crew: Crew[Flight[RowT]] = Crew(self._fly)
-        self._time_limit: TimeLimit[RowT] = TimeLimit(pace.timeout)
         self._finished: list[Settlement[RowT]] = []
         self._dropped: list[tuple[str, object]] | None = None
         self._looked = clock.now()
@@ -108,10 +108,7 @@ class Drain(Generic[RowT]):
         except asyncio.CancelledError:
             self._hurried = True
             self.stop()
-            # However often it is cancelled, for the same reason.
-            while not work.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([work])
+            await outlast(asyncio.wait([work]))
             raise
 
     async def _work(self, grace: float, renewing: Renewing) -> None:
@@ -126,7 +123,11 @@ class Drain(Generic[RowT]):
         finally:
             await self._give_back()
             # A later run is not stopped by what stopped this one.
-            self._stopping = self._hurried = False
+            self.begin()
+
+    def begin(self) -> None:
+        """Forget a stop that came when nothing ran."""
+        self._stopping = self._hurried = False
 
     def stop(self) -> None:
         """Claim no more; from the loop's own thread."""
@@ -137,7 +138,8 @@ class Drain(Generic[RowT]):
         """Stop delivering a strand whose hold has just been taken away; with a row, only if that one is in it."""
         flight = self._flights.get(key)
         if flight and flight.strand.is_of(key, row_id):
-            flight.lose_now()
+            flight.drop()
+            self.renewal.remove(flight)
         if self._dropped is not None:
             self._dropped.append((key, row_id))
 
@@ -245,13 +247,14 @@ class Drain(Generic[RowT]):
         )
         if stale := self._flights.get(strand.key):
             stale.lose_now()
+            self._overtaken.add(stale)
         self._flights[strand.key] = flight
         self.renewal.add(flight)
         self._crew.add(flight)
 
     async def _fly(self, flight: Flight[RowT]) -> None:
         strand = flight.strand
-        flight.task = asyncio.current_task()
+        flight.take_off()
         try:
             for row in strand.rows:
                 flight.deadline = self._clock.monotonic() + self._pace.timeout
@@ -265,38 +268,13 @@ class Drain(Generic[RowT]):
                     return
         finally:
             flight.task = None
+            self._overtaken.discard(flight)
             self.renewal.remove(flight)
             if flight.lost or flight.is_lost(self._clock.monotonic()):
                 self._lost.note(strand)
             if self._flights.get(strand.key) is flight:
                 del self._flights[strand.key]
             self._bell.ring()
-
-    async def _attempt(self, flight: Flight[RowT], row: RowT) -> Outcome | None:
-        """Deliver one row and judge how it went; None when the lease was lost before or meanwhile."""
-        if flight.is_lost(self._clock.monotonic()):
-            log.info("a lease was lost; its delivery was not begun", id=row.id, token=flight.strand.token)
-            return None
-        if flight.called_off:
-            return Skipped("", at=self._clock.now())
-        began = self._clock.monotonic()
-        self._time_limit.begin(flight)
-        try:
-            outcome = await self._deliver(row)
-        except (KeyboardInterrupt, SystemExit, GeneratorExit):
-            raise
-        except BaseException as error:
-            if flight.lost:
-                log.info("a lease was lost; its delivery was stopped", id=row.id, token=flight.strand.token)
-                return None
-            late_after = self._pace.timeout if self._time_limit.end(flight) else None
-            outcome = judged(error, self._policy, late_after=late_after, now=self._clock.now())
-        finally:
-            self._time_limit.end(flight)
-        self._observe(row, outcome, self._clock.monotonic() - began)
-        if isinstance(outcome, Delivered):
-            return outcome
-        return self._policy.complete(outcome, attempt=row.attempt_count, now=self._clock.now(), random=self._random)
 
     async def _rest(self) -> None:
         """Until the bell, the next due time, or the poll interval, whichever is first."""
@@ -327,12 +305,12 @@ class Drain(Generic[RowT]):
             await self._take_turn()
 
     async def _give_back(self) -> None:
-        for flight in self._flights.values():
+        for flight in (*self._flights.values(), *self._overtaken):
             flight.call_off()
         for seconds in _LAST_WAITS:
             await self._crew.landed(at_most=seconds)
             await self._settle_last()
-        for flight in self._flights.values():
+        for flight in (*self._flights.values(), *self._overtaken):
             log.warning(
                 "a delivery does not stop; its lease will end", key=flight.strand.key, token=flight.strand.token
             )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Generic
 
 from pillarbox.engine.lease import RowT, Strand
+
+# By whose delivery this was called: known in its own task, and in the tasks and threads that it starts.
+_delivery: ContextVar[object] = ContextVar("delivery", default=None)
 
 
 class Flight(Generic[RowT]):
@@ -18,9 +22,22 @@ class Flight(Generic[RowT]):
         self.lease_ends = lease_ends
         self.called_off = False
         self.lost = False
+        self.dropped_itself = False
         self._late = False
         self.task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
+        # Not the flight itself: what is started in a delivery may live long, and need not keep its rows.
+        self._mark = object()
+
+    def take_off(self) -> None:
+        """Called by the task that delivers it."""
+        self.task = asyncio.current_task()
+        _delivery.set(self._mark)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether its task goes on by itself; one that is left over when its loop has ended is only taken apart."""
+        return asyncio.current_task(self._loop) is self.task
 
     def is_lost(self, now: float) -> bool:
         """Whether others may hold it at this (monotonic) time."""
@@ -35,6 +52,13 @@ class Flight(Generic[RowT]):
         if not self.lost:
             self.lost = True
             self.call_off()
+
+    def drop(self) -> None:
+        """Its hold was taken away: stop delivering, unless the delivery did that itself, which then goes on to its end."""
+        if _delivery.get() is self._mark:
+            self.lost = self.dropped_itself = True
+        else:
+            self.lose_now()
 
     def call_off(self) -> None:
         """Stop delivering, or never begin; what has ended has no task any more, which may be another's by now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pillarbox.engine import Delivered, Failed, Outcome, Retry
+from pillarbox.engine.threads import in_a_thread
 from pillarbox.errors import InvalidInput, PermanentError
 from pillarbox.hooks.model import HookEvent
 from pillarbox.posting import Poster, Unreached
@@ -67,7 +67,7 @@ async def _call(listener: _Listener, event: HookEvent) -> None:
     if listener.waits:
         await listener.listen(event)
         return
-    answer = await asyncio.to_thread(listener.listen, event)
+    answer = await in_a_thread(listener.listen, event)
     if inspect.isawaitable(answer):
         await answer
 

@@ -17,6 +17,7 @@ from pillarbox.inbound.edge import LONGEST_SOURCE_ID
 from pillarbox.inbound.model import Enqueued, MessageType, NewMessage
 from pillarbox.inbound.pipe import Inbound
 from pillarbox.inbound.positions import Position
+from pillarbox.outlast import outlast
 from pillarbox.sessions import Channel, Sessions
 from pillarbox.telemetry import brief, logger
 from pillarbox.text import check_json
@@ -93,7 +94,13 @@ class Adapters:
             self._stopped.clear()
             for task in tasks:
                 task.cancel()
-            await _ended(tasks)
+            if tasks:
+                # Cancelled once, they may close what they have opened.
+                await outlast(asyncio.wait(tasks))
+
+    def begin(self) -> None:
+        """Forget a stop that came when nothing ran."""
+        self._stopped.clear()
 
     def stop(self) -> None:
         self._stopped.set()
@@ -187,18 +194,6 @@ class Adapters:
 
 async def _stays_outside(message: Received, session_id: str) -> None:
     """Nobody keeps track of the chats of the default session."""
-
-
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for all of them: cancelled once, they may close what they have opened, whoever is cancelled meanwhile."""
-    cancelled = False
-    while any(not task.done() for task in tasks):
-        try:
-            await asyncio.wait(tasks)
-        except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
-        raise asyncio.CancelledError
 
 
 def _new(message: Received, session_id: str) -> NewMessage:

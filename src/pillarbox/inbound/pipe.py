@@ -12,6 +12,7 @@ import msgspec
 
 from pillarbox.audit import Act, Audit
 from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Lease, Outcome, Pace, Policy, Retry, WatchedLane
+from pillarbox.engine.judgement import not_begun
 from pillarbox.inbound import acting, reading, strands
 from pillarbox.inbound.confirmation import confirm
 from pillarbox.inbound.edge import check_new_message
@@ -30,7 +31,8 @@ from pillarbox.inbound.policy import InboundPolicy
 from pillarbox.inbound.positions import Position
 from pillarbox.inbound.strands import Checked
 from pillarbox.inbound.targets import Targets, place
-from pillarbox.inbound.targets.targets import Deliver, IsWorking
+from pillarbox.inbound.targets.function import Deliver
+from pillarbox.inbound.targets.targets import IsWorking
 from pillarbox.inbound.upkeep import Pruned
 from pillarbox.process import is_dead
 from pillarbox.seldom import Seldom
@@ -190,7 +192,7 @@ class Inbound:
         self._wake()
 
     def target(self, name: str) -> Callable[[DeliverT], DeliverT]:
-        """Decorate an async callable to make it the target `{"kind": "python", "name": name}`."""
+        """Decorate a callable to make it the target `{"kind": "python", "name": name}`; one that is not async gets a thread."""
 
         def register(deliver: DeliverT) -> DeliverT:
             self._targets.register(name, deliver)
@@ -289,7 +291,8 @@ class Inbound:
 
     async def _prepared(self, parcel: Parcel) -> Outcome:
         if self.prepare is not None and parcel.message.message_type != "text":
-            prepared = await self.prepare(parcel.message)
+            with not_begun():
+                prepared = await self.prepare(parcel.message)
             if not isinstance(prepared, InboundMessage):
                 return prepared
             parcel = msgspec.structs.replace(parcel, message=prepared)

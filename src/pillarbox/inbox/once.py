@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pillarbox.errors import InvalidInput, LeaseLost, Unavailable
 from pillarbox.inbox.model import BUSY, BeginStatus, Begun, LeaseAnswer, result_text
+from pillarbox.outlast import outlast
 from pillarbox.text import printable
 
 if TYPE_CHECKING:
     from pillarbox.inbox.door import Inbox
+
+T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LAST_WAIT = 2.0
@@ -64,14 +68,13 @@ class Once:
     async def __aenter__(self) -> First:
         """Begin; after an answer that was lost, entering again takes up the very lease it may have got."""
         self._held = None
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        begun = await self._begin()
-        while begun.lease_id is not None and loop.time() - began >= self._length:
-            # The answer was so late that the lease may be over, and another's: nothing begins under such a one.
-            began = loop.time()
-            if (await self._inbox.extend(self._key, begun.lease_id, lease=self._asked)).status == "LeaseLost":
-                begun = BUSY
+        beginning = asyncio.create_task(self._begin(self._lease_id))
+        try:
+            begun, began = await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            given, self._lease_id = self._lease_id, uuid.uuid4().hex
+            await _see_off(asyncio.create_task(self._give_back(beginning, given)))
+            raise
         self._lease_id = uuid.uuid4().hex
         self._first = First(begun)
         if begun.lease_id is not None:
@@ -79,18 +82,25 @@ class Once:
             self._held.start(began)
         return self._first
 
-    async def _begin(self) -> Begun:
-        try:
-            return await self._inbox.try_begin(
-                self._key, lease=self._asked, owner=self._owner, fingerprint=self._fingerprint, lease_id=self._lease_id
-            )
-        except asyncio.CancelledError:
-            # The lease may be given all the same, and nobody would work under it.
-            given, self._lease_id = self._lease_id, uuid.uuid4().hex
-            with suppress(Exception):
-                async with asyncio.timeout(_LAST_WAIT):
-                    await self._inbox.release(self._key, given)
-            raise
+    async def _begin(self, lease_id: str) -> tuple[Begun, float]:
+        """The answer, and when it was asked for."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        begun = await self._inbox.try_begin(
+            self._key, lease=self._asked, owner=self._owner, fingerprint=self._fingerprint, lease_id=lease_id
+        )
+        while begun.lease_id is not None and loop.time() - began >= self._length:
+            # The answer was so late that the lease may be over, and another's: nothing begins under such a one.
+            began = loop.time()
+            if (await self._inbox.extend(self._key, begun.lease_id, lease=self._asked)).status == "LeaseLost":
+                begun = BUSY
+        return begun, began
+
+    async def _give_back(self, beginning: asyncio.Task[Any], lease_id: str) -> None:
+        """The lease may be given all the same, and nobody would work under it."""
+        await asyncio.wait([beginning])
+        with suppress(Exception):
+            await self._inbox.release(self._key, lease_id)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -170,17 +180,12 @@ class _Held:
 
     async def _try_to_mark(self, result: Any) -> LeaseAnswer:
         """One try, which a cancellation lets end: the work is done, and without the mark it would be done again."""
-        trying = asyncio.create_task(self._inbox.mark_processed(self._key, self._lease_id, result=result))
-        try:
-            return await asyncio.shield(trying)
-        except asyncio.CancelledError:
-            await asyncio.wait([trying], timeout=_LAST_WAIT)
-            raise
+        return await _whole(self._inbox.mark_processed(self._key, self._lease_id, result=result))
 
     async def let_go(self) -> None:
         """Release the key; where that fails the lease ends by itself, and the body's own error is the one to hear of."""
         with suppress(Exception):
-            await self._inbox.release(self._key, self._lease_id)
+            await _whole(self._inbox.release(self._key, self._lease_id))
 
     async def _renew(self) -> None:
         # Counted from the question, not from the answer, which may have been long in coming.
@@ -211,3 +216,18 @@ class _Held:
         return LeaseLost(
             f"The lease on key {printable(self._key)} was lost while it was handled; it was not marked as processed."
         )
+
+
+async def _whole(work: Coroutine[Any, Any, T]) -> T:
+    """What it returns; a cancellation lets it end."""
+    working = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await _see_off(working)
+        raise
+
+
+async def _see_off(working: asyncio.Task[Any]) -> None:
+    """Wait for what has to end, but not for long, however often the caller is cancelled; then it goes on alone."""
+    await outlast(asyncio.wait([working], timeout=_LAST_WAIT))

@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from pillarbox.clock import Clock
-from pillarbox.engine import Outcome, Skipped
+from pillarbox.engine import Outcome, Skipped, Untouched, not_begun
 from pillarbox.errors import InvalidInput, SecretUnavailable, Unavailable
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.attachments import AttachmentReader, AttachmentRefused, AttachmentUnavailable
@@ -34,6 +34,7 @@ from pillarbox.outbound.provider import (
     is_direct,
 )
 from pillarbox.outbound.routes import Route, Routes
+from pillarbox.outbound.verdicts import sound
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.telemetry.traces import attempt_span, somebody_traces
 
@@ -90,8 +91,9 @@ class Sender:
         if not route.slots.locked():
             return await route.slots.acquire()
         try:
-            async with asyncio.timeout(self._left(parcel)):
-                return await route.slots.acquire()
+            with not_begun():
+                async with asyncio.timeout(self._left(parcel)):
+                    return await route.slots.acquire()
         except TimeoutError:
             return False
 
@@ -101,6 +103,10 @@ class Sender:
             return await self._attempt(parcel, route, begin)
         except NotBegun:
             return Skipped("", at=self._clock.now())
+        except asyncio.CancelledError:
+            if begin.begun:
+                raise
+            raise Untouched from None
         except Exception as error:
             if isinstance(error, Unavailable) and not begin.begun:
                 return Skipped("", at=self._clock.now() + _LEFT_ALONE)
@@ -123,7 +129,7 @@ class Sender:
         provider, request, response = route.provider, None, None
         try:
             if is_direct(provider):
-                verdict = await provider.send(message, account, deadline=route.timeout, begin=begin)
+                verdict = sound(await provider.send(message, account, deadline=route.timeout, begin=begin))
                 return with_own_words(verdict, message, account)
             http = cast("HttpProvider", provider)
             request = http.request(message, account)
@@ -132,7 +138,7 @@ class Sender:
             response = await self._client.fetch(
                 request, deadline=route.timeout, guarded=guarded, trusted=route.trusted, begin=begin
             )
-            verdict = http.verdict(replace(response, at=message.at))
+            verdict = sound(http.verdict(replace(response, at=message.at)))
         except Blocked as fault:
             verdict = Verdict(judgement="rejected", error=str(fault))
         except NotSent as fault:

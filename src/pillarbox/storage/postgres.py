@@ -22,6 +22,7 @@ from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeData
 from pillarbox.storage.arrays import parameters
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
+from pillarbox.storage.owner import Owner
 from pillarbox.storage.postgres_bell import PostgresBell
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
@@ -109,6 +110,7 @@ class PostgresDatabase:
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, self._options)
         self._closed = False
+        self._owner = Owner()
         self.waiting = 0
         self._pool.open()
 
@@ -187,6 +189,7 @@ class PostgresDatabase:
         self._watchdog.close()
 
     async def _submit(self, run: Callable[[Work[T]], T], work: Work[T]) -> T:
+        self._owner.require()
         if self._closed:
             raise Unavailable("The database is closed.")
         if self.waiting >= _MOST_WAITING:

@@ -16,6 +16,7 @@ from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import Work
 from pillarbox.storage.log_watch import LogWatch
+from pillarbox.storage.owner import Owner
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import MEMORY, connect, read_snapshot, require_safe_library
 from pillarbox.storage.whereabouts import Whereabouts
@@ -38,6 +39,7 @@ class SqliteDatabase:
         self.path = path
         self._busy_timeout = busy_timeout
         self._closed = False
+        self._owner = Owner()
         self._rung: list[Callable[[], None]] = []
         self._log_watch: LogWatch | None = None
         self.reserve = Reserve(path, 0 if path == MEMORY else reserve_bytes)
@@ -67,6 +69,7 @@ class SqliteDatabase:
     async def read(self, work: Work[T]) -> T:
         if self.path == MEMORY:
             return await self.write(work)
+        self._owner.require()
         if self._closed:
             raise Unavailable("The database is closed.")
         return await asyncio.get_running_loop().run_in_executor(self._readers, self.read_blocking, work)

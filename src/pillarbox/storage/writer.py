@@ -24,6 +24,7 @@ import apsw
 from pillarbox.errors import DatabaseFull, Unavailable
 from pillarbox.storage.database import Work
 from pillarbox.storage.driver import drive
+from pillarbox.storage.owner import Owner
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import execute, is_full, translated
 
@@ -79,6 +80,7 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job[Any] | _Sign] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._closed = False
+        self._owner = Owner()
         self._thread = threading.Thread(target=self._run, name="pillarbox-write", daemon=True)
         self._thread.start()
 
@@ -116,6 +118,7 @@ class Writer:
         self._thread.join()
 
     def _put(self, job: _Job[Any]) -> None:
+        self._owner.require()
         # Under a lock, so that no job can be queued behind the end, where nobody would ever answer it.
         with self._gate:
             if self._closed:

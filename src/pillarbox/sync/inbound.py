@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -54,11 +53,8 @@ class Inbound:
         """Decorate a function to make it the target `{"kind": "python", "name": name}`; each call has a thread to itself."""
 
         def register(deliver: DeliverT) -> DeliverT:
-            async def in_a_thread(message: InboundMessage) -> Any:
-                return await asyncio.to_thread(deliver, message)
-
             async def registering() -> None:
-                self._pipe.target(name)(in_a_thread)
+                self._pipe.target(name)(deliver)
 
             self._thread.call(registering)
             return deliver

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 from pillarbox.box import Pillarbox
 from pillarbox.errors import PillarboxError, Unavailable
+from pillarbox.storage.owner import Owner
 from pillarbox.telemetry import brief, logger
 
 P = ParamSpec("P")
@@ -21,12 +22,15 @@ Opening = Callable[[], AbstractAsyncContextManager[Pillarbox]]
 
 log = logger(__name__)
 
+_called_by: ContextVar[BoxThread | None] = ContextVar("called_by", default=None)
+"""The box that called the target or listener which is running here."""
+
 
 class BoxThread:
     """An event loop of its own with one box in it; any thread of this process may call, each call waits for its answer."""
 
     def __init__(self, opening: Opening, *, workers: bool, timeout: float | None) -> None:
-        self._process = os.getpid()
+        self._owner = Owner()
         self._works = workers
         self._timeout = timeout
         self._opened: Future[tuple[Pillarbox, asyncio.AbstractEventLoop]] = Future()
@@ -55,7 +59,7 @@ class BoxThread:
             raise PillarboxError(
                 "This box was opened with its workers, which run already; open it without them to run it."
             )
-        running = self._begin(self.box.run())
+        running = self._begin(self._run())
         try:
             running.result()
         except KeyboardInterrupt:
@@ -67,18 +71,24 @@ class BoxThread:
 
     def tell(self, function: Callable[[], object]) -> None:
         """Have a plain function called in the box's thread, without waiting for it."""
-        self._require_own_process()
+        self._owner.require()
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """End everything and wait for that; in a forked child there is nothing to end."""
-        if os.getpid() == self._process and threading.current_thread() is not self._thread:
+        """End everything and wait for that, unless the box waits for the caller; in a forked child there is nothing to end."""
+        if self._owner.is_here:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._closing.set)
-            self._thread.join()
+            if _called_by.get() is not self:
+                self._thread.join()
+
+    async def _run(self) -> None:
+        _called_by.set(self)
+        await self.box.run()
 
     async def _live(self, opening: Opening, *, workers: bool) -> None:
+        _called_by.set(self)
         try:
             async with opening() as box:
                 if not self._opened.set_running_or_notify_cancel():
@@ -97,7 +107,7 @@ class BoxThread:
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         try:
-            self._require_own_process()
+            self._owner.require()
             if threading.current_thread() is self._thread:
                 raise PillarboxError(
                     "This is the box's own thread, which cannot wait for itself; make the function a plain one, not async."
@@ -126,13 +136,6 @@ class BoxThread:
         except BaseException:
             answer.cancel()
             raise
-
-    def _require_own_process(self) -> None:
-        if os.getpid() != self._process:
-            raise PillarboxError(
-                f"This box was opened by process {self._process}, and a forked child cannot use it; "
-                "open one after the fork, or ask Pillarbox.shared for one each time."
-            )
 
 
 async def _work(box: Pillarbox) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pillarbox import Pillarbox
-from pillarbox.engine import Delivered, Retry
+from pillarbox.engine import Delivered, Retry, Untouched
 from pillarbox.inbound.model import InboundMessage
 from pillarbox.inbound.targets.tmux import TmuxDeliverer
 from pillarbox.settings import load_settings
@@ -232,6 +232,25 @@ async def test_while_another_process_is_at_the_server_a_message_waits_without_an
     assert outcome == Retry("Another process is delivering to this tmux server.", counts=False)
     assert await deliverer.deliver(stage.target("agent"), message(1)) == Delivered()
     assert await recorder.submission() == submitted("message 1")
+
+
+async def test_messages_that_are_stopped_while_they_wait_for_their_turn_have_not_begun(stage: Stage) -> None:
+    deliverer = TmuxDeliverer(turn_wait_seconds=PATIENCE)
+
+    async def stopped(number: int) -> type[BaseException] | None:
+        try:
+            await deliverer.deliver(stage.target("agent"), message(number))
+        except asyncio.CancelledError as error:
+            return type(error)
+        return None
+
+    with stage.lock_file() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        waiting = [asyncio.create_task(stopped(number)) for number in (1, 2)]
+        await asyncio.sleep(0)
+        for each in waiting:
+            each.cancel()
+        assert await asyncio.gather(*waiting) == [Untouched, Untouched]
 
 
 async def test_a_busy_process_lets_the_others_in(stage: Stage, recorder: Recorder) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pillarbox.clock import Clock
-from pillarbox.engine import Delivered, Failed, Outcome, Retry, Skipped
+from pillarbox.engine import Delivered, Failed, Outcome, Retry, Skipped, not_begun
 from pillarbox.inbound.model import InboundMessage
 from pillarbox.inbound.targets.envelope import document, identity_headers, signature_headers
 from pillarbox.inbound.targets.placement import HttpTarget, is_signing_secret
@@ -36,7 +36,8 @@ class HttpDeliverer:
         body = document(message, node=self._node)
         headers = {**spec.headers, **identity_headers(message, node=self._node)}
         if spec.secret is not None:
-            secret = await _signing_secret(spec.secret)
+            with not_begun():
+                secret = await _signing_secret(spec.secret)
             if isinstance(secret, Retry):
                 return secret
             at = self._clock.shown(self._clock.now())

@@ -6,15 +6,16 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import lru_cache
-from typing import assert_never, get_args
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from pillarbox.clock import Clock
-from pillarbox.engine import Delivered, Outcome, Retry, Skipped
+from pillarbox.engine import Outcome, Retry, Skipped, not_begun
 from pillarbox.errors import InvalidInput
 from pillarbox.inbound.model import InboundMessage, Parcel
 from pillarbox.inbound.targets.command import deliver_command
+from pillarbox.inbound.targets.function import Call, Deliver, callable_of, deliver_call
 from pillarbox.inbound.targets.http import HttpDeliverer
 from pillarbox.inbound.targets.placement import (
     ANY_NODE,
@@ -29,11 +30,9 @@ from pillarbox.inbound.targets.placement import (
 from pillarbox.inbound.targets.tmux import TmuxDeliverer
 from pillarbox.text import check_name
 
-Deliver = Callable[[InboundMessage], Awaitable[Outcome | None]]
 IsWorking = Callable[[str], Awaitable[bool]]
 Adopted = Callable[[str], Awaitable[None]]
 _LOOK_AGAIN = timedelta(seconds=1)
-_OUTCOMES = get_args(Outcome)
 
 
 class Targets:
@@ -45,7 +44,7 @@ class Targets:
         self._http = HttpDeliverer(node=node, clock=clock)
         self._tmux = TmuxDeliverer(adopted=adopted)
         self.is_working: IsWorking = _unknown
-        self._callables: dict[str, Deliver] = {}
+        self._callables: dict[str, Call] = {}
         self._read = lru_cache(maxsize=1024)(_read)
 
     def register(self, name: str, deliver: Deliver) -> None:
@@ -53,7 +52,7 @@ class Targets:
         check_name("name", name, most=100)
         if name in self._callables:
             raise InvalidInput("name", f"a target named {name} is registered already.")
-        self._callables[name] = deliver
+        self._callables[name] = callable_of(deliver)
 
     def serves(self) -> list[str]:
         """What this process can deliver to."""
@@ -73,12 +72,11 @@ class Targets:
             case CommandTarget():
                 return await deliver_command(spec, self._shown(parcel.message), node=self.node, clock=self._clock)
             case PythonTarget():
-                outcome = await self._callables[spec.name](self._shown(parcel.message))
-                # Whatever else it answers, it did not raise.
-                return outcome if isinstance(outcome, _OUTCOMES) else Delivered()
+                return await deliver_call(self._callables[spec.name], self._shown(parcel.message))
             case TmuxTarget():
                 # As it is stored, for its mark must be the same at each attempt, whatever becomes of the wall clock.
-                working = spec.busy != "type" and await self.is_working(parcel.message.session_id)
+                with not_begun():
+                    working = spec.busy != "type" and await self.is_working(parcel.message.session_id)
                 if working and spec.busy == "queue":
                     return Skipped("The agent is at work on what it was asked before.", self._clock.now() + _LOOK_AGAIN)
                 return await self._tmux.deliver(spec, parcel.message, interrupt=working)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from pillarbox.engine import Delivered, Outcome, Retry
+from pillarbox.engine import Delivered, Outcome, Retry, not_begun
 from pillarbox.inbound.model import InboundMessage
 from pillarbox.inbound.targets.placement import TmuxTarget
 from pillarbox.inbound.targets.tmux_lock import Busy, ServerLock
@@ -60,7 +60,10 @@ class TmuxDeliverer:
         one_by_one = self._session_locks.setdefault((path, spec.name), asyncio.Lock())
         server_lock = self._server_locks.setdefault(path, ServerLock(path))
         try:
-            async with one_by_one, server_lock.held(at_most=self._turn_wait_seconds) as held:
+            async with AsyncExitStack() as turn:
+                with not_begun():
+                    await turn.enter_async_context(one_by_one)
+                    held = await turn.enter_async_context(server_lock.held(at_most=self._turn_wait_seconds))
                 terminal = Terminal(server, spec.name, session_key(message.session_id), held, self._call_seconds)
                 if spec.start:
                     await self._adopt(terminal, spec, message.session_id)
