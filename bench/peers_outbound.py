@@ -157,7 +157,7 @@ async def huey(url: str, count: int) -> Rates:
     fewer, ended = count // 10, threading.Event()
     left = 3 * fewer
 
-    @box.task()  # type: ignore[untyped-decorator]
+    @box.task()
     def send(text: str) -> None:
         nonlocal left
         left -= 1

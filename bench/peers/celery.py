@@ -25,7 +25,7 @@ def opened(url: str) -> tuple[Celery, Any]:
         broker_connection_retry_on_startup=True,
     )
 
-    @app.task(name="send")  # type: ignore[untyped-decorator]
+    @app.task(name="send")
     def send(text: str) -> None:
         handle(text)
 

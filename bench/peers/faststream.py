@@ -21,7 +21,7 @@ def stream() -> JStream:
 def opened(url: str) -> NatsBroker:
     broker = NatsBroker(url, logger=None)
 
-    @broker.subscriber("jobs", stream=stream(), durable="worker", pull_sub=PullSub(batch_size=AT_ONCE))  # type: ignore[untyped-decorator]
+    @broker.subscriber("jobs", stream=stream(), durable="worker", pull_sub=PullSub(batch_size=AT_ONCE))
     async def send(text: str) -> None:
         handle(text)
 

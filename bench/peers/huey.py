@@ -18,7 +18,7 @@ AT_ONCE = 1
 def opened(url: str) -> tuple[SqliteHuey, Any]:
     queue = SqliteHuey(filename=url.removeprefix("sqlite:///"), fsync=True, results=False, timeout=30)
 
-    @queue.task(name="send")  # type: ignore[untyped-decorator]
+    @queue.task(name="send")
     def send(text: str) -> None:
         handle(text)
 
