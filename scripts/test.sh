@@ -18,6 +18,6 @@ step "types (the first run takes a minute)" .venv/bin/mypy
 step "import rules" .venv/bin/lint-imports --no-cache
 [ "$1" = all ] || exit 0
 step "servers" scripts/servers.sh
-# Two workers more than there are processors: tests of real processes mostly wait. Neighbours stay together, and share what
+# One worker more than there are processors: tests of real processes mostly wait. Neighbours stay together, and share what
 # was set up for them, until a worker has nothing left to do.
-step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n "$(($(getconf _NPROCESSORS_ONLN) + 2))" --dist worksteal -m "not long" --durations=25
+step "tests (real databases and processes: this is the long one)" .venv/bin/pytest -q -n "$(($(getconf _NPROCESSORS_ONLN) + 1))" --dist worksteal -m "not long" --durations=25

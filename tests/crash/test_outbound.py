@@ -141,8 +141,8 @@ async def test_a_slow_but_living_send_is_not_repeated(
 async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(
     database_url: str, server: ProviderServer
 ) -> None:
-    server.arrange = lambda call: Answer(500, after=3) if len(server.calls) == 1 else None
-    short = {"lease_seconds": 1, "timeout_seconds": 0.9}
+    server.arrange = lambda call: Answer(500, after=10) if len(server.calls) == 1 else None
+    short = {"lease_seconds": 4, "timeout_seconds": 3.5}
     async with sending_box(database_url, server) as box:
         with worker(database_url, server, "sleepy", **short) as sleepy:
             [message_id] = await enqueued(box, [Webhook(url=f"{server.origin}/hook")])

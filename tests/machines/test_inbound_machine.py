@@ -193,7 +193,7 @@ class InboundMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
 def test_whatever_happens_the_queue_is_as_the_model_says(database_url: str) -> None:
     url = "sqlite:///:memory:" if database_url.startswith("sqlite") else database_url
-    examples = 120 if url.startswith("sqlite") else 40
+    examples = 60 if url.startswith("sqlite") else 25
     with asyncio.Runner() as runner:
         opening = node_at(url)
         here = runner.run(opening.__aenter__())

@@ -299,7 +299,7 @@ class OutboundMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("database_url", ["sqlite", "postgres"], indirect=True)
 def test_whatever_happens_messages_are_as_the_model_says(database_url: str) -> None:
     url = "sqlite:///:memory:" if database_url.startswith("sqlite") else database_url
-    examples = 120 if url.startswith("sqlite") else 30
+    examples = 60 if url.startswith("sqlite") else 20
     with asyncio.Runner() as runner:
         opening = outbound_node_at(url)
         here = runner.run(opening.__aenter__())
