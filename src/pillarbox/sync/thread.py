@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -21,6 +21,8 @@ T = TypeVar("T")
 Opening = Callable[[], AbstractAsyncContextManager[Pillarbox]]
 
 log = logger(__name__)
+
+_STRETCH_SECONDS = 0.5
 
 _called_by: ContextVar[BoxThread | None] = ContextVar("called_by", default=None)
 """The box that called the target or listener which is running here."""
@@ -61,7 +63,7 @@ class BoxThread:
             )
         running = self._begin(self._run())
         try:
-            running.result()
+            _result(running)
         except KeyboardInterrupt:
             self.tell(self.box.stop)
             self._wait(running, None)
@@ -123,7 +125,7 @@ class BoxThread:
 
     def _wait(self, answer: Future[T], timeout: float | None) -> T:
         try:
-            return answer.result(timeout)
+            return _result(answer) if timeout is None else answer.result(timeout)
         except CancelledError:
             raise _closed() from None
         except TimeoutError:
@@ -143,6 +145,13 @@ async def _work(box: Pillarbox) -> None:
         await box.run()
     except Exception as error:
         log.error("the workers of this box have ended; open it again", error=brief(error))
+
+
+def _result(answer: Future[T]) -> T:
+    """Waited for in stretches: a signal that comes just before a wait begins would be heard only at its end."""
+    while not wait([answer], _STRETCH_SECONDS).done:
+        pass
+    return answer.result()
 
 
 def _closed() -> Unavailable:
