@@ -12,6 +12,7 @@ import pytest
 from pillarbox import Pillarbox
 from pillarbox.errors import PillarboxError
 from pillarbox.inbound import InboundMessage
+from pillarbox.running import Running
 
 WAITING = 5
 
@@ -79,6 +80,22 @@ async def test_leaving_the_box_by_an_error_ends_its_run_first_and_gives_back_all
     await runs[0]
     assert (await states(database_url))["processing"] == 0
     assert not any(thread.name == "pillarbox-renew" for thread in threading.enumerate())
+
+
+async def test_a_run_that_is_cancelled_as_its_box_is_left_in_a_hurry_is_cancelled() -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    running = Running(work, begin=lambda: None, stop=lambda: None)
+    for both in (False, True):
+        run = asyncio.create_task(running.run())
+        await asyncio.sleep(0)
+        leaving = asyncio.create_task(running.leave(in_a_hurry=True))
+        await leaving
+        if both:
+            run.cancel()
+        await asyncio.wait([run])
+        assert run.cancelled() is both
 
 
 async def test_leaving_the_box_lets_deliveries_under_way_end(database_url: str) -> None:

@@ -32,7 +32,7 @@ class Running:
 
     async def run(self) -> None:
         if self._task is not None:
-            raise PillarboxError("This box runs already.")
+            raise PillarboxError("This box runs already; stop it first, or open another one.")
         if self._stopped_early:
             self._stopped_early = False
             return
@@ -42,11 +42,11 @@ class Running:
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.cancelled():
-                task.cancel()
-                await outlast(asyncio.wait([task]))
+            task.cancel()
+            await outlast(asyncio.wait([task]))
+            # Unless its box was closed, by somebody who left in a hurry.
+            if (caller := asyncio.current_task()) is None or caller.cancelling():
                 raise
-            # Its box was closed, by somebody who left in a hurry.
         finally:
             self._task = None
 
