@@ -37,6 +37,23 @@ async def test_others_have_their_turn_while_much_is_done_that_never_waits() -> N
     assert seen == [32, 64, 96, 100]
 
 
+async def test_what_is_large_takes_up_more_of_a_stretch() -> None:
+    done: list[int] = []
+    seen: list[int] = []
+
+    async def do(item: int) -> None:
+        done.append(item)
+
+    crew = Crew(do, size=lambda item: item)
+    for item in (31, 20, 40, 1, 1):
+        crew.add(item)
+    while len(done) < 5:
+        await asyncio.sleep(0)
+        seen.append(len(done))
+    await crew.landed()
+    assert seen == [2, 3, 5]
+
+
 async def test_whatever_waits_holds_nobody_up() -> None:
     begun: list[int] = []
     gate = asyncio.Event()

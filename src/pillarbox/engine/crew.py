@@ -17,11 +17,13 @@ class Crew(Generic[T]):
     """Does what it is given, in order, each thing as soon as those before it wait or are done.
 
     Before a task begins with anything, another one stands by for the rest. So whatever has to wait has a task to itself, and
-    what never waits is done by one task after another thing, without the cost of a task each, a bounded number at a stretch.
+    what never waits is done by one task after another thing, without the cost of a task each, and so much at a stretch as has
+    a bounded `size` all together.
     """
 
-    def __init__(self, do: Callable[[T], Awaitable[None]]) -> None:
+    def __init__(self, do: Callable[[T], Awaitable[None]], *, size: Callable[[T], int] = lambda item: 1) -> None:
         self._do = do
+        self._size = size
         self._waiting: deque[T] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._standing_by: asyncio.Task[None] | None = None
@@ -46,12 +48,12 @@ class Crew(Generic[T]):
 
     async def _work(self) -> None:
         me, self._standing_by = self._standing_by, None
-        for _ in range(_AT_A_STRETCH):
-            if not self._waiting:
-                return
+        done = 0
+        while self._waiting and done < _AT_A_STRETCH:
             item = self._waiting.popleft()
             if self._waiting:
                 self._stand_by()
+            done += self._size(item)
             await self._do(item)
             # One that was told to stop does nothing further; somebody stands by for what is left.
             if me is not None and me.cancelling():

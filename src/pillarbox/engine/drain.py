@@ -72,7 +72,7 @@ class Drain(Generic[RowT]):
         self._random = random
         self._flights: dict[str, Flight[RowT]] = {}
         self._overtaken: set[Flight[RowT]] = set()
-        self._crew: Crew[Flight[RowT]] = Crew(self._fly)
+        self._crew: Crew[Flight[RowT]] = Crew(self._fly, size=lambda flight: len(flight.strand.rows))
         self._finished: list[Settlement[RowT]] = []
         self._dropped: list[tuple[str, object]] | None = None
         self._looked = clock.now()

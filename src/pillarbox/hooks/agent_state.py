@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from pillarbox.hooks.model import AgentState, HookRow, Turn
@@ -41,43 +40,40 @@ class Change(NamedTuple):
     transcript_path: str | None = None
 
 
-def change_of(row: HookRow) -> Change:
-    """What one event tells; tool events tell of activity alone, for output has a path of its own."""
-    payload, at = row.payload or {}, row.created_at
-    told = partial(
-        Change,
-        row.session_id,
-        _TURNS.get(row.event_type),
-        at,
-        transcript_path=text_of(payload, "transcript_path", most=_LONGEST_PATH),
-    )
-    match row.event_type:
-        case "user_prompt_submit":
-            return told(last_user_input=_excerpt(payload, "prompt"), last_user_input_at=at)
-        case "agent_stop":
-            return told(last_turn_completed_at=at, last_summary=_excerpt(payload, "summary"))
-        case "notification":
-            return told(last_notification=_excerpt(payload, "message"))
-        case "error":
-            return told(last_error=_excerpt(payload, "message") or _excerpt(payload, "code"))
-        case _:
-            return told()
-
-
 def merged(rows: Iterable[HookRow]) -> list[Change]:
     """The changes that these events make, in their order, one for each session; activity never goes back."""
-    changes: dict[str, Change] = {}
-    latest: dict[str, datetime] = {}
+    told: dict[str, dict[str, Any]] = {}
     for row in rows:
-        key, new = row.session_id, change_of(row)
-        before = changes.get(key)
-        changes[key] = new if before is None else Change(*map(_latter, before, new))
-        latest[key] = max(row.created_at, latest.get(key, row.created_at))
-    return [changes[key]._replace(last_activity=latest[key]) for key in sorted(changes)]
+        before = told.get(row.session_id)
+        if before is None:
+            before = told[row.session_id] = {"last_activity": row.created_at}
+        elif row.created_at > before["last_activity"]:
+            before["last_activity"] = row.created_at
+        _tell(row, before)
+    return [Change(key, **told[key]) for key in sorted(told)]
 
 
-def _latter(before: Any, new: Any) -> Any:
-    return before if new is None else new
+def _tell(row: HookRow, told: dict[str, Any]) -> None:
+    """Add what one event tells; tool events tell of activity alone, for output has a path of its own."""
+    payload, at = row.payload or {}, row.created_at
+    _set(told, "turn", _TURNS.get(row.event_type))
+    _set(told, "transcript_path", text_of(payload, "transcript_path", most=_LONGEST_PATH))
+    match row.event_type:
+        case "user_prompt_submit":
+            told["last_user_input_at"] = at
+            _set(told, "last_user_input", _excerpt(payload, "prompt"))
+        case "agent_stop":
+            told["last_turn_completed_at"] = at
+            _set(told, "last_summary", _excerpt(payload, "summary"))
+        case "notification":
+            _set(told, "last_notification", _excerpt(payload, "message"))
+        case "error":
+            _set(told, "last_error", _excerpt(payload, "message") or _excerpt(payload, "code"))
+
+
+def _set(told: dict[str, Any], field: str, value: object) -> None:
+    if value is not None:
+        told[field] = value
 
 
 def state_from(row: Row) -> AgentState:

@@ -23,17 +23,36 @@ def parameters(statement: Statement) -> dict[str, Any]:
 
 def array_literal(values: Sequence[object]) -> str:
     """A one-dimensional array as PostgreSQL reads it from text; the statement casts it to its type."""
-    if len(values) > 1 and values.count(values[0]) == len(values):
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        elements = ",".join(map(str, values))
+    elif kinds == {str} and (texts := _texts(values)):  # type: ignore[arg-type]
+        elements = texts
+    elif values and values.count(values[0]) == len(values):
         # Most columns of a set say the same in every row, or nothing.
-        return "{" + ",".join([_element(values[0])] * len(values)) + "}"
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+        elements = ",".join([_element(values[0])] * len(values))
+    else:
+        elements = ",".join([_element(value) for value in values])
+    return "{" + elements + "}"
+
+
+def _texts(values: Sequence[str]) -> str | None:
+    """All texts at once; None where one has a NUL in it, which no column takes and which stands between them here."""
+    joined = "\0".join(values)
+    if joined.count("\0") != len(values) - 1:
+        return None
+    return _quoted(joined).replace("\0", '","')
 
 
 def _element(value: object) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return _quoted(value)
     if isinstance(value, datetime):
         return f'"{instant_text(value)}"'
     return str(value)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _INSTALLED = find_spec("opentelemetry") is not None
+_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER"
 
 
 class AttemptSpan:
@@ -32,16 +34,20 @@ def somebody_traces() -> bool:
     """Whether the program has set tracing up; without that every span is nothing, and would still cost its making."""
     if not _INSTALLED:
         return False
-    trace, nobodys = _tracing()
+    trace, nobodys, chosen_outside = _tracing()
+    # Every delivery asks: the library itself would look through the environment each time.
+    if not chosen_outside and getattr(trace, "_TRACER_PROVIDER", trace) is None:
+        return False
     return not isinstance(trace.get_tracer_provider(), nobodys)
 
 
 @cache
-def _tracing() -> tuple[ModuleType, tuple[type, ...]]:
-    """The library, and the kinds of tracing that stand for none; an import statement would cost as much as all else here."""
+def _tracing() -> tuple[ModuleType, tuple[type, ...], bool]:
+    """The library, the kinds of tracing that stand for none, and whether the environment names one; an import statement
+    would cost as much as all else here."""
     from opentelemetry import trace
 
-    return trace, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)
+    return trace, (trace.ProxyTracerProvider, trace.NoOpTracerProvider), _PROVIDER in os.environ
 
 
 def current_trace() -> str | None:
