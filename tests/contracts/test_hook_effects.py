@@ -140,6 +140,16 @@ async def test_an_old_event_that_goes_again_does_not_turn_back_the_last_activity
     assert (await state(here)).last_activity == here.now
 
 
+async def test_the_last_activity_goes_on_within_a_second_as_well(here: HookNode) -> None:
+    await here.node.open("s")
+    here.clock.advance(1 - here.now.microsecond / 1e6)
+    assert here.now.microsecond == 0
+    await deliver(here, "tool_use")
+    here.clock.advance(0.5)
+    await deliver(here, "tool_done")
+    assert (await state(here)).last_activity == here.now
+
+
 async def test_a_late_report_has_no_effect(here: HookNode, there: HookNode) -> None:
     await here.node.open("s")
     await here.post("s", PROMPT, prompt="one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -28,6 +29,13 @@ def bindable(value: Any) -> Any:
     return instant_text(value) if isinstance(value, datetime) else value
 
 
-def bindable_rows(rows: list[Any]) -> list[Any]:
-    """Rows or single values as they go into a JSON parameter."""
-    return [[bindable(item) for item in row] if type(row) is tuple else bindable(row) for row in rows]
+def bindable_rows(rows: Sequence[Any]) -> Sequence[Any]:
+    """Rows or single values as they go into a JSON parameter: by columns, of which few hold instants."""
+    if rows and isinstance(rows[0], tuple):
+        return list(zip(*map(_bindable_column, zip(*rows, strict=True)), strict=True))
+    return _bindable_column(rows)
+
+
+def _bindable_column(values: Sequence[Any]) -> Sequence[Any]:
+    kinds = set(map(type, values))
+    return [bindable(value) for value in values] if any(issubclass(kind, datetime) for kind in kinds) else values
