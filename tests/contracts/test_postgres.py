@@ -279,6 +279,72 @@ async def test_through_a_transaction_pooler_everything_works(postgres_url: str, 
         skip_or_fail(missing)
 
 
+@pytest.mark.parametrize("answering", [True, False])
+async def test_who_is_stopped_in_the_middle_of_a_transaction_holds_its_locks_for_seconds_only(
+    postgres_url: str, answering: bool
+) -> None:
+    """Stopped before anything that was sent could go on, as by SIGSTOP; when it does go on, all of it is run again."""
+    stopped, goes_on = threading.Event(), threading.Event()
+    runs = 0
+
+    def work() -> Step[str]:
+        nonlocal runs
+        runs += 1
+        yield queries.lock(id=1)
+        if not answering:
+            yield queries.set_body(id=1, body="begun")
+        stopped.set()
+        assert goes_on.wait(30)
+        yield queries.set_body(id=1, body="done")
+        return str((yield queries.lock(id=1))[0][0])
+
+    database = PostgresDatabase(postgres_url, statement_timeout=3.0)
+    try:
+        await database.write(notes.create)
+        await database.write(lambda: add(1))
+        working = asyncio.create_task(database.write(work))
+        assert await asyncio.to_thread(stopped.wait, 30)
+        async with await psycopg.AsyncConnection.connect(postgres_url) as other:
+            await other.execute("SET lock_timeout = '25s'")
+            found = await (await other.execute("SELECT body FROM note WHERE id = 1 FOR UPDATE")).fetchone()
+            assert found == ("a",)
+        goes_on.set()
+        assert await working == "done"
+        assert runs == 2
+    finally:
+        goes_on.set()
+        await database.close()
+
+
+async def test_who_is_stopped_while_it_reads_reads_again(postgres_url: str) -> None:
+    stopped, goes_on = threading.Event(), threading.Event()
+    runs = 0
+
+    def work() -> Step[int]:
+        nonlocal runs
+        runs += 1
+        yield queries.total()
+        stopped.set()
+        assert goes_on.wait(30)
+        return len((yield queries.all()))
+
+    database = PostgresDatabase(postgres_url, statement_timeout=3.0)
+    try:
+        await database.write(notes.create)
+        reading = asyncio.create_task(database.read(work))
+        assert await asyncio.to_thread(stopped.wait, 30)
+        async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as admin:
+            idle = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
+            while await (await admin.execute(idle)).fetchone():
+                pass
+        goes_on.set()
+        assert await reading == 0
+        assert runs == 2
+    finally:
+        goes_on.set()
+        await database.close()
+
+
 async def test_commits_wait_for_the_disk_whatever_the_server_says(private_postgres: PostgresServer) -> None:
     def settings() -> Step[str]:
         return str((yield show())[0][0])

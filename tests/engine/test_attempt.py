@@ -72,6 +72,28 @@ def test_a_stop_that_nobody_asked_for_is_an_attempt() -> None:
     run_virtually(main())
 
 
+def test_a_delivery_that_cancels_its_own_task_is_tried_again_after_a_pause() -> None:
+    async def deliver(row: Row) -> Outcome:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        return Delivered()
+
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1))
+        drain = drain_of(lane, deliver)
+        now = drain._clock.now()
+        await drain.step()
+        (settlement,) = lane.settled
+        assert isinstance(settlement.outcome, Retry)
+        assert settlement.outcome.error == "CancelledError"
+        assert settlement.outcome.at is not None
+        assert settlement.outcome.at > now
+
+    run_virtually(main())
+
+
 def test_an_outcome_whose_time_cannot_be_told_is_a_failed_attempt() -> None:
     async def deliver(row: Row) -> Outcome:
         return Retry("busy", not_before=datetime(2026, 1, 1))

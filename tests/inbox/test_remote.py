@@ -103,7 +103,7 @@ async def test_a_lost_answer_to_the_other_verbs_changes_nothing_either(remote: R
 
 async def test_a_service_that_does_not_answer_in_time_is_unavailable(way: Way) -> None:
     async with standing(way) as address:
-        store = RemoteInbox(address, key=ADMIN_KEY, timeout=0.2)
+        store = RemoteInbox(address, key=ADMIN_KEY, timeout=1)
         for fate in ("hang", "503"):
             way.fates = [fate] * 50
             way.asked.clear()

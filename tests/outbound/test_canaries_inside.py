@@ -59,7 +59,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter, tracing = InMemorySpanExporter(), TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr("opentelemetry.trace.get_tracer", tracing.get_tracer)
-    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: tracing)
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", tracing)
     return exporter
 
 

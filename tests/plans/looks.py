@@ -8,7 +8,7 @@ import apsw
 import psycopg
 
 from pillarbox.storage import Statement
-from pillarbox.storage.postgres import _send
+from pillarbox.storage.postgres_exchange import ask
 from pillarbox.storage.sqlite_connection import execute_one
 
 
@@ -66,7 +66,7 @@ class FilledPostgres:
         query = statement.query
         explained = replace(query, postgres=f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query.postgres}")
         with self.connection.transaction(force_rollback=True):
-            row = _send(self.connection, replace(statement, query=explained)).fetchone()
+            row = ask(self.connection, replace(statement, query=explained)).fetchone()
         assert row is not None
         root = row[0][0]["Plan"]
         nodes = list(_nodes(root))

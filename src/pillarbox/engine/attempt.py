@@ -62,7 +62,9 @@ class Attempt(Generic[RowT]):
                 _tell_of_the_stop(flight, row, error)
                 return None
             late_after = self._timeout if self._time_limit.end(flight) else None
-            outcome = judged(error, self._policy, late_after=late_after, now=self._clock.now())
+            outcome = judged(
+                error, self._policy, late_after=late_after, called_off=flight.called_off, now=self._clock.now()
+            )
         finally:
             self._time_limit.end(flight)
         if flight.dropped_itself:

@@ -26,10 +26,13 @@ def not_begun() -> Iterator[None]:
         raise Untouched from None
 
 
-def judged(error: BaseException, policy: Policy, *, late_after: float | None, now: datetime) -> Outcome:
+def judged(
+    error: BaseException, policy: Policy, *, late_after: float | None, called_off: bool, now: datetime
+) -> Outcome:
     """The outcome of a delivery that raised, in its own task; after so many seconds, if it was stopped for being late.
 
-    A destination may raise anything, even a cancellation that nobody asked for.
+    A destination may raise anything, even a cancellation that nobody asked for, and may cancel its own task: only what was
+    called off goes again at once.
     """
     if late_after is not None:
         return Retry(f"The delivery took longer than {late_after:g} s.")
@@ -37,7 +40,7 @@ def judged(error: BaseException, policy: Policy, *, late_after: float | None, no
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         if isinstance(error, Untouched):
             return Skipped("", at=now)
-        return Retry("The node stopped during the delivery.", at=now)
+        return Retry("The node stopped during the delivery.", at=now) if called_off else Retry(brief(error))
     try:
         return policy.judge(error) if isinstance(error, Exception) else Retry(brief(error))
     except Exception:

@@ -19,11 +19,11 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
-from pillarbox.storage.arrays import parameters
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.postgres_bell import PostgresBell
+from pillarbox.storage.postgres_exchange import Exchange, answers, ask
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
     connect_options,
@@ -59,6 +59,8 @@ _LOOK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, 'void', now(
            RETURNING serial"""
 _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
 
+# The server ends what is idle in a transaction for too long, as one that was stopped and goes on now.
+_LOST = (psycopg.OperationalError, errors.IdleInTransactionSessionTimeout)
 _CREATED_TWICE = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 
 
@@ -152,7 +154,7 @@ class PostgresDatabase:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
                 raise Unavailable("The database server only reads at the moment; try again.") from error
-            except psycopg.OperationalError as error:
+            except _LOST as error:
                 _raise_if_final(error)
             except _CREATED_TWICE as error:
                 if not _two_created_it(error):
@@ -165,7 +167,7 @@ class PostgresDatabase:
             try:
                 with self._connection() as connection, connection.transaction():
                     return drive(work, partial(self._execute, connection))
-            except psycopg.OperationalError as error:
+            except _LOST as error:
                 _raise_if_final(error)
             time.sleep(pause)
         raise Unavailable("The database did not answer in time; try again.")
@@ -220,15 +222,19 @@ class PostgresDatabase:
         result: T | None = None
         committing = False
         try:
-            with connection.pipeline():
+            with connection.pipeline() as pipeline:
                 connection.execute("BEGIN")
                 if self.address.pooled:
                     for name, value in self._pooled_settings:
                         connection.execute("SELECT set_config(%s, %s, true)", (name, value))
                 if not limited:
                     connection.execute("SET LOCAL statement_timeout = 0")
+                    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
                 connection.execute(_MARK, (self._writer(), serial))
-                result = drive(work, partial(self._execute if limited else self._execute_unlimited, connection))
+                touch = self._watchdog.touch if limited else self._watchdog.spare
+                exchange = Exchange(connection, pipeline, touch)
+                result = drive(work, exchange)
+                exchange.send()
                 committing = True
                 connection.execute("COMMIT")
         except BaseException as error:
@@ -240,13 +246,7 @@ class PostgresDatabase:
 
     def _execute(self, connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
         self._watchdog.touch(connection)
-        return _execute_all(connection, statements)
-
-    def _execute_unlimited(
-        self, connection: psycopg.Connection[Any], statements: Sequence[Statement]
-    ) -> list[list[Row]]:
-        self._watchdog.spare(connection)
-        return _execute_all(connection, statements)
+        return answers([ask(connection, statement) for statement in statements], statements)
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
         """Whether the transaction with that mark committed; waits while it is under way, else makes sure it never will."""
@@ -271,19 +271,6 @@ class PostgresDatabase:
             if time.monotonic() > deadline:
                 return
             pause = min(pause * 2, _LONGEST_PAUSE)
-
-
-def _execute_all(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
-    """Send all, then fetch: in a pipeline only fetching waits, and what answers nothing costs no round trip."""
-    cursors = [_send(connection, statement) for statement in statements]
-    return [
-        cursor.fetchall() if statement.query.answers else []
-        for cursor, statement in zip(cursors, statements, strict=True)
-    ]
-
-
-def _send(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
-    return connection.execute(statement.query.postgres.encode(), parameters(statement))
 
 
 def _leaves_commit_unknown(error: BaseException) -> bool:
@@ -323,7 +310,7 @@ def _create_tables(connection: psycopg.Connection[Any]) -> None:
         ) from error
 
 
-def _raise_if_final(error: psycopg.OperationalError) -> None:
+def _raise_if_final(error: psycopg.Error) -> None:
     """A lost connection is worth another try; a server that says no is not."""
     match error:
         case errors.ProgramLimitExceeded():

@@ -37,6 +37,10 @@ class PostgresAddress:
         return parts.netloc.rpartition("@")[2] or "its local socket"
 
 
+# The server must let go of what a process holds that is stopped, or whose machine is gone, long before it would by itself.
+_ABSENCE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
+_IDLE_SHARE = 3
+
 # Every query lives on an index and its tables are hot; a table that was never analyzed must not talk the planner out of it.
 _PLANNING = {"enable_seqscan": "off", "random_page_cost": "1.1"}
 
@@ -48,12 +52,12 @@ def unreachable(address: PostgresAddress) -> Unavailable:
 
 def session_settings(statement_timeout: float, *, planning: bool) -> dict[str, str]:
     """What holds on every connection, whatever the server's own settings are; CockroachDB plans by itself."""
-    milliseconds = str(int(statement_timeout * 1000))
+    milliseconds = int(statement_timeout * 1000)
     return {
         "synchronous_commit": "on",
         "TimeZone": "UTC",
-        "statement_timeout": milliseconds,
-        "idle_in_transaction_session_timeout": milliseconds,
+        "statement_timeout": str(milliseconds),
+        "idle_in_transaction_session_timeout": str(milliseconds // _IDLE_SHARE),
     } | (_PLANNING if planning else {})
 
 
@@ -72,7 +76,8 @@ def connect_options(address: PostgresAddress, statement_timeout: float, *, plann
     if not address.pooled:
         # With the connection request, so that a new connection costs no round trip that nobody times.
         given = conninfo_to_dict(address.conninfo).get("options") or ""
-        ours = (f"-c {name}={value}" for name, value in session_settings(statement_timeout, planning=planning).items())
+        settings = session_settings(statement_timeout, planning=planning) | (_ABSENCE if planning else {})
+        ours = (f"-c {name}={value}" for name, value in settings.items())
         options["options"] = " ".join([str(given), *ours]).strip()
     return options
 

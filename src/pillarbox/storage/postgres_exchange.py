@@ -1,0 +1,56 @@
+"""What is said to a PostgreSQL server in one transaction, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import psycopg
+
+from pillarbox.storage.arrays import parameters
+from pillarbox.storage.database import Row, Statement
+
+Touch = Callable[[psycopg.Connection[Any]], None]
+
+
+class Exchange:
+    """Statements in a pipeline: what answers nothing waits for the next that does, or for the end, and costs no round trip.
+
+    Each answer is waited for with a sync, which tells the server that we are idle in a transaction, so that it counts for how
+    long; and nothing is sent without one behind it. A process that is stopped just then would keep its locks for ever.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline, touch: Touch) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+        self._touch = touch
+        self._unsent: list[tuple[bytes, dict[str, Any]]] = []
+
+    def __call__(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        self._touch(self._connection)
+        self._unsent += [(_text(statement), parameters(statement)) for statement in statements]
+        if not any(statement.query.answers for statement in statements):
+            return [[] for _ in statements]
+        cursors = self.send()
+        self._pipeline.sync()
+        return answers(cursors[-len(statements) :], statements)
+
+    def send(self) -> list[psycopg.Cursor[Any]]:
+        """Send what is left."""
+        unsent, self._unsent = self._unsent, []
+        return [self._connection.execute(text, params) for text, params in unsent]
+
+
+def ask(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
+    return connection.execute(_text(statement), parameters(statement))
+
+
+def answers(cursors: Sequence[psycopg.Cursor[Any]], statements: Sequence[Statement]) -> list[list[Row]]:
+    return [
+        cursor.fetchall() if statement.query.answers else []
+        for cursor, statement in zip(cursors, statements, strict=True)
+    ]
+
+
+def _text(statement: Statement) -> bytes:
+    return statement.query.postgres.encode()
