@@ -1,5 +1,7 @@
 .DEFAULT_GOAL := help
 export UV_PYTHON_DOWNLOADS := never
+# Tests start hundreds of processes; without bytecode on disk each of them would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 SETUP := scripts/setup.sh pyproject.toml

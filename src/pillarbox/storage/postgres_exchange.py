@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ class Exchange:
         if not any(statement.query.answers for statement in statements):
             return [[] for _ in statements]
         cursors = self.send()
+        _push(self._connection)
         self._pipeline.sync()
         return answers(cursors[-len(statements) :], statements)
 
@@ -50,6 +52,20 @@ def answers(cursors: Sequence[psycopg.Cursor[Any]], statements: Sequence[Stateme
         cursor.fetchall() if statement.query.answers else []
         for cursor, statement in zip(cursors, statements, strict=True)
     ]
+
+
+def _push(connection: psycopg.Connection[Any]) -> None:
+    """Until all that was sent is on its way and there is room for a little more: the driver's sync waits for the answer to
+    what it could not send."""
+    server, wire = connection.pgconn, select.poll()
+    wire.register(server.socket, select.POLLIN | select.POLLOUT)
+    while True:
+        left = server.flush()
+        ((_, ready),) = wire.poll()
+        if ready & select.POLLIN:
+            server.consume_input()
+        if not left and ready & ~select.POLLIN:
+            return
 
 
 def _text(statement: Statement) -> bytes:
