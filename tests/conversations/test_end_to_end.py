@@ -61,15 +61,15 @@ def test_a_chat_with_an_agent_is_complete_and_in_order_though_the_daemon_is_kill
         def kill_while_sending(message: dict[str, Any]) -> None:
             """The reply has left the daemon, Telegram has not taken it, and there is nobody to hear that."""
             if message["text"] == "you said: two" and not killed:
-                killed.append("while sending")
                 api.refusals.append(failure(500, "Internal Server Error"))
                 daemon.kill()
+                killed.append("while sending")
 
         def kill_before_confirming(question: dict[str, Any]) -> None:
             """The message is on disk, and Telegram has not been told so."""
             if question.get("offset", 0) > 3 and len(killed) == 1:
-                killed.append("before confirming")
                 daemon.kill()
+                killed.append("before confirming")
 
         api.before_sending, api.before_confirming = kill_while_sending, kill_before_confirming
         api.post(update(1, "one"))

@@ -40,6 +40,7 @@ class PostgresAddress:
 # The server must let go of what a process holds that is stopped, or whose machine is gone, long before it would by itself.
 _ABSENCE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
 _IDLE_SHARE = 3
+_LEAST_IDLE = 1000
 
 # Every query lives on an index and its tables are hot; a table that was never analyzed must not talk the planner out of it.
 _PLANNING = {"enable_seqscan": "off", "random_page_cost": "1.1"}
@@ -57,7 +58,7 @@ def session_settings(statement_timeout: float, *, planning: bool) -> dict[str, s
         "synchronous_commit": "on",
         "TimeZone": "UTC",
         "statement_timeout": str(milliseconds),
-        "idle_in_transaction_session_timeout": str(milliseconds // _IDLE_SHARE),
+        "idle_in_transaction_session_timeout": str(max(_LEAST_IDLE, milliseconds // _IDLE_SHARE)),
     } | (_PLANNING if planning else {})
 
 
