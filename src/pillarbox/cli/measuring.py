@@ -172,15 +172,17 @@ class _Counter:
 
 
 async def _rate(put: Put, callers: int, seconds: float, *, first: int = 0) -> tuple[int, float]:
-    """How many were put in within the time, and how many that is a second."""
+    """How many were put in within the time, at least one by each caller, and how many that is a second."""
     done, ends = 0, time.perf_counter() + seconds
     numbers = iter(range(first, first + _MOST))
 
     async def caller() -> None:
         nonlocal done
-        while time.perf_counter() < ends and (number := next(numbers, None)) is not None:
+        for number in numbers:
             await put(number)
             done += 1
+            if time.perf_counter() >= ends:
+                return
 
     began = time.perf_counter()
     await asyncio.gather(*(caller() for _ in range(callers)))
