@@ -279,9 +279,9 @@ async def test_through_a_transaction_pooler_everything_works(postgres_url: str, 
         skip_or_fail(missing)
 
 
-@pytest.mark.parametrize("answering", [True, False])
+@pytest.mark.parametrize("stopped_after", ["an answer", "what answers nothing", "everything but the commit"])
 async def test_who_is_stopped_in_the_middle_of_a_transaction_holds_its_locks_for_seconds_only(
-    postgres_url: str, answering: bool
+    postgres_url: str, stopped_after: str
 ) -> None:
     """Stopped before anything that was sent could go on, as by SIGSTOP; when it does go on, all of it is run again."""
     stopped, goes_on = threading.Event(), threading.Event()
@@ -291,12 +291,16 @@ async def test_who_is_stopped_in_the_middle_of_a_transaction_holds_its_locks_for
         nonlocal runs
         runs += 1
         yield queries.lock(id=1)
-        if not answering:
+        if stopped_after == "what answers nothing":
             yield queries.set_body(id=1, body="begun")
+        elif stopped_after == "everything but the commit":
+            yield queries.set_body(id=1, body="done")
+            yield queries.total()
         stopped.set()
         assert goes_on.wait(30)
-        yield queries.set_body(id=1, body="done")
-        return str((yield queries.lock(id=1))[0][0])
+        if stopped_after != "everything but the commit":
+            yield queries.set_body(id=1, body="done")
+        return "done"
 
     database = PostgresDatabase(postgres_url, statement_timeout=3.0)
     try:
@@ -311,6 +315,8 @@ async def test_who_is_stopped_in_the_middle_of_a_transaction_holds_its_locks_for
         goes_on.set()
         assert await working == "done"
         assert runs == 2
+        with psycopg.connect(postgres_url) as admin:
+            assert admin.execute("SELECT body FROM note WHERE id = 1").fetchone() == ("done",)
     finally:
         goes_on.set()
         await database.close()
