@@ -77,9 +77,11 @@ def start(url: str) -> Contender:
 
 
 def test_no_two_processes_hold_a_key_at_once_however_they_are_killed_and_stopped(database_url: str) -> None:
-    contenders = [start(database_url) for _ in range(CONTENDERS)]
+    contenders = [start(database_url)]
     try:
-        for contender in contenders[:1]:
+        contenders[0].lines.expect("^held ")
+        contenders += [start(database_url) for _ in range(CONTENDERS - 1)]
+        for contender in contenders[1:]:
             contender.lines.expect("^held ")
         said = disturb(contenders, database_url, threading.Event())
     finally:
