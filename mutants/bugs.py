@@ -87,8 +87,8 @@ DRAINING = (
     Bug(
         "a delivery begins although its lease is over",
         "src/pillarbox/engine/attempt.py",
-        "        if flight.is_lost(self._clock.monotonic()):\n            log.info(",
-        "        if flight.lost and not flight.begun:\n            log.info(",
+        "        if flight.is_lost(began):\n            log.info(",
+        "        if flight.lost:\n            log.info(",
         ("tests/simulation/test_simulation.py::test_whatever_fails_the_promises_hold",),
     ),
     Bug(
@@ -101,10 +101,10 @@ DRAINING = (
     Bug(
         "renewal on the loop, which a busy delivery starves",
         "src/pillarbox/engine/renewal.py",
-        "        worker.start()\n",
+        "        self._worker.start()\n",
         "        import asyncio\n\n"
         "        async def turn() -> None:\n"
-        "            while not self._stopped:\n"
+        "            while self._worker is not None:\n"
         "                await asyncio.sleep(self.interval)\n"
         "                self.tick()\n\n"
         "        asyncio.ensure_future(turn())\n",

@@ -19,6 +19,7 @@ MEANINGS: Mapping[str, str] = {
     "inbound_queue": "Messages on their way to a session: one row each.",
     "inbound_strand": "One slim row for each session: its head, its lease and its token.",
     "hook_outbox": "Events of agents: one row each.",
+    "hook_event": "A view: the events as they are looked at, those that a strand holds as `processing`.",
     "hook_strand": "One slim row for each session with events: its head, its lease and its token.",
     "agent_state": "What the last events of a session said of its agent.",
     "message_queue": "Outbound messages that have not ended: routing and lease only.",
@@ -46,7 +47,9 @@ MEANINGS: Mapping[str, str] = {
     "boot_clock": "The offset of the stored timeline for each boot of this machine.",
     "schema_migration": "The migrations that were applied.",
 }
-_TABLES = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_TABLES = (
+    "SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+)
 _COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(:table)'
 _INDEXES = (
     "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL ORDER BY name"

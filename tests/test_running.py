@@ -13,6 +13,7 @@ from pillarbox import Pillarbox
 from pillarbox.errors import PillarboxError
 from pillarbox.inbound import InboundMessage
 from pillarbox.running import Running
+from tests.threads import called
 
 WAITING = 5
 
@@ -68,6 +69,7 @@ async def test_a_run_that_is_cancelled_again_and_again_gives_back_all_it_held(da
 
 async def test_leaving_the_box_by_an_error_ends_its_run_first_and_gives_back_all_it_held(database_url: str) -> None:
     runs: list[asyncio.Task[None]] = []
+    others = renewing()
 
     async def fail() -> None:
         async with staged(database_url) as stage:
@@ -79,7 +81,7 @@ async def test_leaving_the_box_by_an_error_ends_its_run_first_and_gives_back_all
         await fail()
     await runs[0]
     assert (await states(database_url))["processing"] == 0
-    assert not any(thread.name == "pillarbox-renew" for thread in threading.enumerate())
+    assert renewing() <= others
 
 
 async def test_a_run_that_is_cancelled_as_its_box_is_left_in_a_hurry_is_cancelled() -> None:
@@ -109,11 +111,12 @@ async def test_leaving_the_box_lets_deliveries_under_way_end(database_url: str) 
 
 
 async def test_a_second_stop_while_a_delivery_lands_harms_no_later_run(sqlite_url: str) -> None:
+    others = renewing()
     async with staged(sqlite_url) as stage:
         running = asyncio.create_task(stage.box.run())
         await stage.all_begun.wait()
         stage.box.stop()
-        await until(lambda: ours()["pillarbox-renew"] == 1)
+        await until(lambda: len(renewing() - others) == 1)
         stage.box.stop()
         stage.let_go.set()
         await running
@@ -143,8 +146,9 @@ async def test_a_stop_before_the_first_run_ends_that_one_and_a_stop_after_a_run_
         stage.box.stop()
         await again
         stage.box.stop()
+        earlier = renewing()
         third = asyncio.create_task(stage.box.run())
-        await until(lambda: ours()["pillarbox-renew"] == 3)
+        await until(lambda: len(renewing() - earlier) == 3)
         stage.box.stop()
         await third
 
@@ -207,6 +211,10 @@ async def test_a_part_that_cannot_be_closed_keeps_no_other_from_it(sqlite_url: s
     with pytest.raises(OSError, match="no"):
         await open_and_close()
     assert closed
+
+
+def renewing() -> set[threading.Thread]:
+    return called("pillarbox-renew")
 
 
 def ours() -> Counter[str]:

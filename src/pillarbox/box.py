@@ -35,7 +35,7 @@ from pillarbox.secrets import Sealer, open_sealer
 from pillarbox.sessions import Sessions
 from pillarbox.settings import Settings, load_settings
 from pillarbox.settings.extras import require_extras
-from pillarbox.storage import Database
+from pillarbox.storage import Database, News
 from pillarbox.storage.backup import back_up, dump
 from pillarbox.storage.checkup import Finding, checkup, network_share_of, require_schema
 from pillarbox.storage.contents import check_contents
@@ -313,10 +313,10 @@ class Pillarbox:
         sending = [] if self._key.lacking else [self.outbound.drain]
         return [self.inbound.drain, self.hooks.drain, *sending]
 
-    def _heard(self) -> None:
-        self.inbound.heard()
-        self.hooks.heard()
-        self.outbound.heard()
+    def _heard(self, news: News) -> None:
+        self.inbound.heard(news)
+        self.hooks.heard(news)
+        self.outbound.heard(news)
         self._desk.heard()
 
     async def _pick_up_spooled(self) -> None:

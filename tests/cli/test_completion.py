@@ -35,6 +35,11 @@ def bash(words: str) -> set[str]:
     return set(done.stdout.split())
 
 
+def bash_knows(words: str) -> set[str]:
+    """The same for names out of the database, which a busy machine may find too late for one who waits: Tab is pressed again."""
+    return next(filter(None, (bash(words) for _ in range(5))), set())
+
+
 def test_bash_completes_commands_options_and_words() -> None:
     assert {"send", "sessions", "serve", "status", "doctor"} <= bash("pillarbox ''")
     assert bash("pillarbox messages r") == {"retry"}
@@ -47,8 +52,8 @@ def test_bash_completes_names_that_the_database_knows(sqlite_url: str, tmp_path:
         box.sessions.open(session_id="support-desk", target={"kind": "none"})
         box.tenants.set("acme")
     named = f"pillarbox --database {sqlite_url}"
-    assert bash(f"{named} sessions show su") == {"support-desk"}
-    assert bash(f"{named} send email --tenant ''") == {"acme"}
+    assert bash_knows(f"{named} sessions show su") == {"support-desk"}
+    assert bash_knows(f"{named} send email --tenant ''") == {"acme"}
     assert bash(f"pillarbox --database sqlite:///{tmp_path}/other.db sessions show ''") == set()
     assert not (tmp_path / "other.db").exists()
 

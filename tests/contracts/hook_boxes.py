@@ -88,7 +88,7 @@ class HookNode:
     async def check_counters(self) -> None:
         """What each strand and the status say of the rows is what the rows say."""
         rows: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for session_id, seq, status in await self.node.sql("SELECT session_id, seq, status FROM hook_outbox"):
+        for session_id, seq, status in await self.node.sql("SELECT session_id, seq, status FROM hook_event"):
             rows[session_id].append((seq, status))
         strands = await self.node.sql(
             "SELECT session_id, next_seq, head_seq, open_count, held_count, failing, due_at, lease_until FROM hook_strand"

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from pillarbox.errors import InvalidInput, Refused, Unavailable
-from pillarbox.storage import Database, Row, Step, instant, together
+from pillarbox.storage import Database, News, Row, Step, instant, together
 from tests.contracts import notes
 from tests.contracts.notes import add, add_answering, ids, opened, queries, with_notes
 from tests.servers.daemon import SECONDS
@@ -212,7 +212,7 @@ async def test_a_set_of_nulls_alone_has_the_columns_type(database: Database) -> 
 async def test_others_hear_that_something_was_committed(database_url: str) -> None:
     async with with_notes(database_url) as writer, opened(database_url) as listener:
         heard = threading.Event()
-        listener.watch(heard.set)
+        listener.watch(lambda news: heard.set())
         await heard_settled(heard)
         await writer.write(lambda: add(1))
         writer.ring()
@@ -229,7 +229,7 @@ async def test_a_listener_that_raises_harms_nobody(database_url: str) -> None:
     async with with_notes(database_url) as writer, opened(database_url) as listener:
         called = threading.Event()
 
-        def broken() -> None:
+        def broken(news: News) -> None:
             called.set()
             raise RuntimeError("Event loop is closed")
 

@@ -129,7 +129,7 @@ async def test_part_of_a_run_is_recorded_while_the_rest_is_still_held(here: Hook
 
 async def test_a_failing_head_keeps_its_session_waiting_and_gives_back_what_stands_behind(here: HookNode) -> None:
     await here.node.open("s")
-    ids = await here.post_all("s", PROMPT, STOP, PROMPT)
+    ids, posted = await here.post_all("s", PROMPT, STOP, PROMPT), here.now
     at = here.now + timedelta(seconds=1, microseconds=1)
     here.clock.advance(0.5)
     assert await here.settle(await here.claim_one(), Retry("away", at))
@@ -138,7 +138,7 @@ async def test_a_failing_head_keeps_its_session_waiting_and_gives_back_what_stan
     assert (head.next_attempt_at, head.locked_at, head.delivered_at) == (at, None, None)
     for record in behind:
         assert (record.status, record.attempt_count, record.last_error) == ("pending", 0, None)
-        assert (record.locked_at, record.next_attempt_at) == (None, here.now)
+        assert (record.locked_at, record.next_attempt_at) == (None, posted)
     here.clock.advance(0.5)
     assert await here.claim() == []
     assert await here.lane.next_due(now=here.now) == at

@@ -77,6 +77,26 @@ async def test_a_run_partly_reported_is_taken_over_from_where_it_stood(here: Hoo
     assert await here.statuses("s") == ["delivered", "processing", "processing"]
 
 
+async def test_what_a_node_of_the_version_before_held_when_it_died_is_taken_over(
+    here: HookNode, there: HookNode
+) -> None:
+    """It marked each row it held, and no strand said since when."""
+    await here.node.open("s")
+    ids = await here.post_all("s", PROMPT, STOP)
+    await here.claim_one()
+    await here.node.sql(
+        "UPDATE hook_outbox SET status = 'processing', locked_at = :at, next_attempt_at = NULL", at=here.now
+    )
+    await here.node.sql("UPDATE hook_outbox SET attempt_count = 1")
+    await here.node.sql("UPDATE hook_strand SET locked_at = NULL")
+    assert await here.statuses("s") == ["processing", "processing"]
+    here.clock.advance(LEASE)
+    fresh = await there.claim_one()
+    assert [(row.id, row.attempt_count) for row in fresh.rows] == [(ids[0], 2), (ids[1], 2)]
+    assert await there.settle(fresh, Delivered(), Delivered())
+    assert await here.statuses("s") == ["delivered", "delivered"]
+
+
 async def test_a_report_after_the_lease_counts_while_nobody_else_has_taken_over(here: HookNode) -> None:
     await here.node.open("s")
     await here.post("s")

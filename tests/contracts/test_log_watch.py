@@ -4,12 +4,14 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
 from pillarbox.storage.log_watch import LogWatch
+from tests.threads import called
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Only Linux has inotify.")
 
@@ -59,11 +61,24 @@ def test_other_files_of_the_folder_are_not_heard(tmp_path: Path) -> None:
 
 
 def test_closing_leaves_no_thread_and_no_descriptor_behind(connection: apsw.Connection, tmp_path: Path) -> None:
-    before, descriptors = set(threading.enumerate()), set(os.listdir("/proc/self/fd"))
+    before = called("pillarbox-hear")
     watch = LogWatch(str(tmp_path / "a.db"), lambda: None)
-    (thread,) = set(threading.enumerate()) - before
+    (thread,) = called("pillarbox-hear") - before
+    pipe = os.readlink(f"/proc/self/fd/{watch._wakes}")
+    assert len(descriptors(pipe, tmp_path)) == 3
     watch.close()
     watch.close()
     thread.join(10)
     assert not thread.is_alive()
-    assert set(os.listdir("/proc/self/fd")) <= descriptors
+    assert descriptors(pipe, tmp_path) == set()
+
+
+def descriptors(pipe: str, folder: Path) -> set[str]:
+    """Those of this pipe, and those that tell of what happens in this folder; other threads open and close their own."""
+    mine = set()
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            told = Path(f"/proc/self/fdinfo/{number}").read_text()
+            if os.readlink(f"/proc/self/fd/{number}") == pipe or f" ino:{folder.stat().st_ino:x} " in told:
+                mine.add(number)
+    return mine

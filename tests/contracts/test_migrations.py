@@ -107,7 +107,7 @@ async def test_both_databases_have_the_same_tables_columns_and_indexes(sqlite_ur
         columns = await sqlite.read(
             lambda: run(
                 'SELECT t.name, c.name, c."notnull" OR c.pk > 0 FROM sqlite_schema t JOIN pragma_table_xinfo(t.name) c'
-                " WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name <> 'boot_clock'"
+                " WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite_%' AND t.name <> 'boot_clock'"
             )
         )
         same = await postgres.read(

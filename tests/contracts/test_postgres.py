@@ -1,6 +1,7 @@
 """What only PostgreSQL can do to us: conflicts, deadlocks, restarts, cut connections, poolers, unsafe servers."""
 
 import asyncio
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +14,12 @@ import pytest
 from psycopg import sql
 
 from pillarbox.errors import DatabaseBusy, Unavailable, UnsafeDatabase
-from pillarbox.storage import Step
+from pillarbox.storage import News, Step
 from pillarbox.storage.migrate import migrate
 from pillarbox.storage.postgres import PostgresDatabase
 from tests.conftest import skip_or_fail
 from tests.contracts import notes
-from tests.contracts.notes import add, add_answering, ids, queries, with_notes
+from tests.contracts.notes import add, add_answering, ids, opened, queries, with_notes
 from tests.servers.pgbouncer import transaction_pooler
 from tests.servers.postgres import PostgresServer, ServerMissing
 from tests.servers.postgres_proxy import PostgresProxy, Trouble, proxy_before
@@ -131,6 +132,60 @@ async def test_migrating_may_take_longer_than_any_other_statement(postgres_url: 
     await database.close()
 
 
+async def test_a_table_that_another_node_changed_meanwhile_is_used_as_it_is_now(postgres_url: str) -> None:
+    """What a connection has prepared may answer with other types from then on."""
+
+    def look() -> Step[str]:
+        ((body,),) = yield queries.lock(id=1)
+        yield queries.set_body(id=1, body=f"{body}!")
+        return str(body)
+
+    async with with_notes(postgres_url) as database:
+        await database.write(lambda: add(1))
+        one = PostgresDatabase(postgres_url, pool_size=1)
+        before = await one.write(look)
+        with psycopg.connect(postgres_url, autocommit=True) as newer:
+            newer.execute("ALTER TABLE note ALTER COLUMN body TYPE VARCHAR(100)")
+        assert await one.write(look) == f"{before}!"
+        await one.close()
+
+
+async def test_who_only_looks_leaves_the_server_nothing_to_write(postgres_url: str) -> None:
+    """An idle node looks for work again and again, in transactions that could change something."""
+
+    def look() -> Step[None]:
+        yield queries.lock(id=1)
+
+    def write() -> Step[None]:
+        yield queries.lock(id=1)
+        yield queries.set_body(id=1, body="new")
+
+    async with with_notes(postgres_url) as database:
+        await database.write(lambda: add(1))
+        with psycopg.connect(postgres_url, autocommit=True) as beside:
+
+            def marks() -> list[tuple[str, str]]:
+                return beside.execute("SELECT writer, serial FROM commit_mark ORDER BY writer").fetchall()
+
+            before = marks()
+            for _ in range(20):
+                await database.write(look)
+            assert marks() == before
+            await database.write(write)
+            assert marks() != before
+
+
+async def test_other_nodes_hear_which_pipe_has_new_work(postgres_url: str) -> None:
+    async with opened(postgres_url) as writer, opened(postgres_url) as listener:
+        heard: queue.Queue[News] = queue.Queue()
+        listener.watch(heard.put)
+        assert await asyncio.to_thread(heard.get, timeout=10) == News()
+        writer.ring("hooks")
+        assert await asyncio.to_thread(heard.get, timeout=10) == News(frozenset({"hooks"}), only_work=True)
+        writer.ring()
+        assert await asyncio.to_thread(heard.get, timeout=10) == News()
+
+
 async def test_a_busy_pool_says_so_in_time(postgres_url: str) -> None:
     database = PostgresDatabase(postgres_url, pool_size=1, busy_timeout=0.3)
     entered, leave = threading.Event(), threading.Event()
@@ -185,7 +240,7 @@ async def test_a_transaction_that_was_given_up_can_not_commit_later(postgres_url
             looking.execute(postgres._LOOK, ("writer", "serial"))
             looking.commit()
             with pytest.raises(psycopg.errors.NotNullViolation):
-                late.execute(postgres._MARK, ("writer", "serial"))
+                late.execute(postgres._MARK, {"writer": "writer", "serial": "serial"})
 
 
 async def test_many_writers_over_cut_connections_lose_and_double_nothing(proxy: PostgresProxy) -> None:
@@ -268,13 +323,35 @@ async def test_through_a_transaction_pooler_everything_works(postgres_url: str, 
             async with with_notes(url) as database:
                 answers = await asyncio.gather(*(database.write(partial(add_answering, n)) for n in range(200)))
                 assert answers == list(range(200))
-                await asyncio.gather(*(database.write(partial(add, n)) for n in range(200, 300)))
-                assert await ids(database) == list(range(300))
+                for beginning in range(200, 1000, 100):
+                    # More clients than the pooler has servers: one that is not given back is missed at once.
+                    await asyncio.gather(*(database.write(partial(add, n)) for n in range(beginning, beginning + 100)))
+                assert await ids(database) == list(range(1000))
                 with pytest.raises(psycopg.IntegrityError):
                     await database.write(lambda: add(0))
-                database.watch(lambda: None)
+                database.watch(lambda news: None)
                 database.ring()
                 await database.tend()
+    except ServerMissing as missing:
+        skip_or_fail(missing)
+
+
+async def test_a_time_zone_of_the_environment_is_no_reason_to_refuse(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGTZ", "Asia/Tokyo")
+    async with with_notes(postgres_url) as database:
+        await database.write(lambda: add(1))
+        assert await ids(database) == [1]
+
+
+async def test_a_pooler_that_the_url_does_not_name_is_said_so(postgres_url: str, scratch: Path) -> None:
+    directory = scratch / "pgbouncer-unnamed"
+    directory.mkdir()
+    try:
+        unnamed = pytest.raises(UnsafeDatabase, match="add `pooler=transaction`")
+        with transaction_pooler(postgres_url, directory) as url, unnamed:
+            PostgresDatabase(url.partition("?")[0])
     except ServerMissing as missing:
         skip_or_fail(missing)
 

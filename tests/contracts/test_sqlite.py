@@ -3,15 +3,21 @@
 import asyncio
 import os
 import pwd
+import queue
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
 import pytest
 
+from pillarbox import Pillarbox
+from pillarbox.engine import Lease, Room
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
-from pillarbox.storage import Step
+from pillarbox.storage import News, Step
 from pillarbox.storage.sqlite import SqliteDatabase
 from pillarbox.storage.sqlite_connection import connect, require_safe_library
 from tests.contracts import notes
@@ -130,3 +136,38 @@ async def test_the_processes_of_one_boot_share_a_timeline(sqlite_url: str) -> No
     async with notes.opened(sqlite_url) as one, notes.opened(sqlite_url) as two:
         difference = abs((one.clock.now() - two.clock.now()).total_seconds())
     assert difference < 0.05
+
+
+@asynccontextmanager
+async def hearing(url: str) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+    """Waits until another process that listens is told of just these pipes."""
+    async with Pillarbox.open(url) as listener:
+        heard: queue.Queue[News] = queue.Queue()
+        listener.database.watch(heard.put)
+
+        async def told_of(*pipes: str) -> None:
+            while (await asyncio.to_thread(heard.get, timeout=10)).work != frozenset(pipes):
+                pass
+
+        yield told_of
+
+
+async def test_others_hear_which_pipes_have_work(sqlite_url: str) -> None:
+    async with Pillarbox.open(sqlite_url) as writer, hearing(sqlite_url) as told_of:
+        await writer.sessions.open(session_id="s", target={"kind": "none"})
+        await told_of()
+        await writer.hooks.post("s", "agent_stop")
+        await told_of("hooks")
+        await writer.inbound.enqueue(session_id="s", origin="api", content="hello")
+        await told_of("hooks", "inbound")
+
+
+async def test_others_hear_of_a_pipe_whose_work_is_all_held_for_it_may_have_to_be_taken_over(sqlite_url: str) -> None:
+    async with Pillarbox.open(sqlite_url) as writer, hearing(sqlite_url) as told_of:
+        await writer.sessions.open(session_id="s", target={"kind": "none"})
+        await writer.hooks.post("s", "agent_stop")
+        lease = Lease("writer", timedelta(minutes=1))
+        now = writer.database.clock.now()
+        assert len(await writer.hooks.lane.claim(lease, room=Room(1, 1), now=now)) == 1
+        await writer.inbound.enqueue(session_id="s", origin="api", content="hello")
+        await told_of("hooks", "inbound")

@@ -14,6 +14,8 @@ from tests.inbound.targets.tmux_stage import Stage
 from tests.servers.daemon import Daemon
 from tests.servers.telegram_api import TelegramApi, failure, telegram_api
 
+SENT = "/v1/tenants/pillarbox-conversations/messages?status=sent"
+
 
 @pytest.fixture
 def api() -> Iterator[TelegramApi]:
@@ -78,6 +80,8 @@ def test_a_chat_with_an_agent_is_complete_and_in_order_though_the_daemon_is_kill
         api.expect(lambda: killed == ["while sending"], "the first kill")
         daemon.start()
         api.expect(lambda: api.said[1:] == ["you said: two"], "the second answer")
+        # Whoever is killed between an answer of Telegram's and its mark sends once more, and may.
+        daemon.until(SENT, lambda page: len(page["items"]) == 2)
         api.post(update(3, "three"))
         api.expect(lambda: len(killed) == 2, "the second kill")
         daemon.start()

@@ -155,7 +155,7 @@ def _any_is_called(name: str, events: Iterable[Event]) -> bool:
 def _stopped_with_some_in_flight(daemons: Mapping[str, Daemon], database: str) -> tuple[Daemon, set[int]]:
     """The first daemon that, once stopped, has deliveries in flight, and the ids of those."""
     found = (
-        "SELECT q.id FROM hook_outbox q JOIN hook_strand s ON s.session_id = q.session_id "
+        "SELECT q.id FROM hook_event q JOIN hook_strand s ON s.session_id = q.session_id "
         "WHERE q.status = 'processing' AND s.lease_until IS NOT NULL AND s.holder LIKE :node"
     )
     for node, daemon in daemons.items():

@@ -10,6 +10,7 @@ from pillarbox.engine import renewal as renewing
 from pillarbox.engine.renewal import Renewal
 from pillarbox.errors import Unavailable
 from pillarbox.testing import ManualClock
+from tests.threads import called
 
 LEASE = Lease("me", timedelta(seconds=30))
 
@@ -71,6 +72,10 @@ def renewal(store: Store, clock: ManualClock) -> Renewal[Row]:
 
 def held(key: str, **fields: float) -> Held:
     return Held(Strand(key, "there", 1, (Row(1),)), **fields)  # type: ignore[arg-type]
+
+
+def threads() -> set[threading.Thread]:
+    return called("pillarbox-renew")
 
 
 def losses(*flights: Held) -> list[int]:
@@ -172,12 +177,37 @@ def test_a_store_that_comes_back_in_time_saves_the_lease(
 
 def test_a_poke_is_answered_at_once_and_the_thread_ends_with_the_block(renewal: Renewal[Row], store: Store) -> None:
     renewal.add(held("a"))
+    others = threads()
     with renewal.thread():
-        (thread,) = (thread for thread in threading.enumerate() if thread.name == "pillarbox-renew")
+        (thread,) = threads() - others
         renewal.poke()
         assert store.called.acquire(timeout=10)
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_thread_still_at_work_as_its_block_ends_ends_though_another_block_began(
+    store: Store, clock: ManualClock
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow(strands: Sequence[Strand[Row]]) -> Sequence[Strand[Row]]:
+        asked.set()
+        assert answered.wait(10)
+        return strands
+
+    renewal = Renewal(store.renew, slow, LEASE, clock)
+    renewal.add(held("a"))
+    others = threads()
+    with renewal.thread():
+        (first,) = threads() - others
+        renewal.poke()
+        assert asked.wait(10)
+    with renewal.thread():
+        (second,) = threads() - others - {first}
+        answered.set()
+        first.join(10)
+        assert [first.is_alive(), second.is_alive()] == [False, True]
 
 
 def test_a_hurried_renewal_is_not_waited_for(renewal: Renewal[Row], store: Store) -> None:
@@ -204,6 +234,14 @@ def test_a_poke_before_the_thread_waits_is_kept(renewal: Renewal[Row], store: St
     renewal.poke()
     with renewal.thread():
         assert store.called.acquire(timeout=10)
+
+
+def test_what_comes_in_after_a_poke_is_looked_at_too(renewal: Renewal[Row], store: Store) -> None:
+    with renewal.thread():
+        renewal.poke()
+        renewal.add(held("a"))
+        assert store.called.acquire(timeout=10)
+    assert store.asked == []
 
 
 def test_a_look_tells_what_was_taken_away_and_writes_nothing(renewal: Renewal[Row], store: Store) -> None:

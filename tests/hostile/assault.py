@@ -10,7 +10,7 @@ from pillarbox.api.openapi import problems_of
 from tests.api.client import ADMIN_KEY, Reply
 from tests.hostile import adapters
 from tests.hostile.attack import Attack
-from tests.hostile.comparing import meaning
+from tests.hostile.comparing import difference, meaning
 from tests.hostile.corpus.texts import CANARY
 from tests.hostile.form_inputs import takes_a_form
 from tests.hostile.inputs import chosen, is_page
@@ -66,7 +66,7 @@ async def outlive(one: Stand, other: Stand, endpoint: Endpoint, attack: Attack) 
     for reply in replies:
         check(reply, endpoint, attack, shown)
     meanings = meaning(replies[0], one.names), meaning(replies[1], other.names)
-    assert meanings[0] == meanings[1], shown
+    assert meanings[0] == meanings[1], (difference(*meanings), shown)
     reply = replies[0]
     if await is_refused(one, other, reply, endpoint, shown):
         kept_a_record = reply.status == 409 and reply.reason == "opted-out"

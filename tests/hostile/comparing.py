@@ -27,6 +27,7 @@ _ON_PAGES = (
     # A cap that was used is free again after a while.
     (re.compile(r"; the next goes .*?(?=</dd>)"), ""),
     (re.compile(r"\b\d+(\.\d)? (ms|s|min|h)\b"), "<span>"),
+    (re.compile(r"\bin <span>|<span> ago|\bnow\b"), "<when>"),
 )
 _MADE_ANEW = ("id", "next_cursor", "cursor", "leaseId", "token")
 # What time alone changes: ages, and which keys of the inbox are still held.
@@ -43,6 +44,13 @@ def meaning(reply: Reply, names: Mapping[str, str]) -> tuple[object, ...]:
         problem = json.loads(reply.body)
         return (reply.status, kind, problem["type"], [error["field"] for error in problem.get("errors", ())])
     return (reply.status, kind, where, _content(kind, reply.body, names))
+
+
+def difference(one: object, other: object) -> str:
+    """Where two meanings part, and what stands around that place in each."""
+    texts = repr(one), repr(other)
+    place = next((place for place, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+    return " | ".join(text[max(0, place - 100) : place + 200] for text in texts)
 
 
 def _content(kind: str, body: bytes, names: Mapping[str, str]) -> object:

@@ -22,6 +22,7 @@ from pillarbox.testing import ManualClock
 from tests.api.client import ADMIN_KEY
 
 WEEK = timedelta(days=7)
+LEASE = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,9 @@ class Stand:
 
 def by_hand(store: InboxStore, clock: ManualClock) -> Stand:
     async def over() -> None:
-        clock.advance(60)
+        clock.advance(LEASE)
 
-    return Stand(store, 60.0, over)
-
-
-def by_waiting(store: InboxStore) -> Stand:
-    """For servers whose clock nobody moves: the leases are short, and their end is waited for."""
-
-    async def over() -> None:
-        await asyncio.sleep(0.35)
-
-    return Stand(store, 0.3, over)
+    return Stand(store, LEASE, over)
 
 
 @asynccontextmanager
@@ -76,8 +68,16 @@ async def sql_stand(url: str) -> AsyncIterator[Stand]:
 
 @asynccontextmanager
 async def redis_stand(url: str) -> AsyncIterator[Stand]:
+    prefix = f"{uuid.uuid4().hex}:"
     async with Redis.from_url(url) as redis:
-        yield by_waiting(RedisInbox(redis, prefix=f"{uuid.uuid4().hex}:"))
+
+        async def over() -> None:
+            """Nobody moves the server's clock; the ends of its leases are moved instead."""
+            async for key in redis.scan_iter(match=f"{prefix}*"):
+                if await redis.hget(key, "lease_until"):
+                    await redis.hincrby(key, "lease_until", int(-LEASE * 1_000_000))
+
+        yield Stand(RedisInbox(redis, prefix=prefix), LEASE, over)
 
 
 @asynccontextmanager
@@ -114,7 +114,12 @@ async def mongo_stand() -> AsyncIterator[Stand]:
     try:
         store = MongoInbox(client[name]["inbox"])
         await store.prepare()
-        yield by_waiting(store)
+
+        async def over() -> None:
+            earlier = {"$subtract": ["$lease_until", int(LEASE * 1000)]}
+            await client[name]["inbox"].update_many({}, [{"$set": {"lease_until": earlier}}])
+
+        yield Stand(store, LEASE, over)
     finally:
         await client.drop_database(name)
         await client.close()

@@ -19,6 +19,7 @@ class ModelEvent:
     seq: int
     event_type: str
     next_at: datetime | None
+    waited_for: datetime | None = None
     status: str = "pending"
     attempts: int = 0
     deaths: int = 0
@@ -29,8 +30,11 @@ class ModelEvent:
     def end(self, status: str, now: datetime) -> None:
         self.status, self.ended_at, self.next_at = status, now, None
 
-    def give_back(self, now: datetime) -> None:
-        self.status, self.attempts, self.next_at = "pending", self.attempts - 1, now
+    def take(self) -> None:
+        self.status, self.attempts, self.waited_for, self.next_at = "processing", self.attempts + 1, self.next_at, None
+
+    def give_back(self) -> None:
+        self.status, self.attempts, self.next_at = "pending", self.attempts - 1, self.waited_for
 
 
 @dataclass(slots=True)
@@ -91,7 +95,7 @@ class ModelStrand:
         self.held = [row for row in self.unended if row.id not in successors][:limit]
         self.token, self.due, self.lease_until = self.token + 1, None, now + LEASE
         for row in self.held:
-            row.status, row.attempts, row.next_at = "processing", row.attempts + 1, None
+            row.take()
         return self.held
 
     def holds(self, token: int) -> bool:
@@ -117,7 +121,7 @@ class ModelStrand:
                     row.attempts -= 1
             if not self.held or not isinstance(outcome, Delivered):
                 for behind in self.held:
-                    behind.give_back(now)
+                    behind.give_back()
                 self._let_go(row.next_at or now)
 
     def prune(self, before: datetime) -> int:

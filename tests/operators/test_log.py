@@ -9,6 +9,7 @@ import pytest
 from pillarbox import Email
 from pillarbox.audit import acting_as
 from pillarbox.box import Pillarbox
+from pillarbox.engine import Lease, Room
 from pillarbox.errors import InvalidInput
 from pillarbox.filters import EVERYTHING, parse_filter
 from pillarbox.operators import tail, walking
@@ -104,6 +105,22 @@ async def test_a_match_is_found_however_much_lies_on_top_of_it(box: Pillarbox, m
     everything = await paged(box, "", 100)
     for text, holds in FILTERS.items():
         assert await paged(box, text, 4) == [item for item in everything if holds(item)], text
+
+
+async def test_events_that_are_being_delivered_are_found_as_such(box: Pillarbox) -> None:
+    for session in ("s1", "s2"):
+        await box.sessions.open(session_id=session, target={"kind": "none"})
+        await box.hooks.post(session, "agent_stop")
+        await box.hooks.post(session, "agent_stop")
+    now = box.database.clock.now()
+    (strand,) = await box.hooks.lane.claim(Lease("me", timedelta(minutes=1)), room=Room(1, 1), now=now)
+    held = {str(row.id) for row in strand.rows}
+    await box.hooks.post(strand.key, "agent_stop")
+    for limit in (1, 100):
+        assert {(i.id, i.attempt_count) for i in await paged(box, "status:processing", limit)} == {(i, 1) for i in held}
+        assert {item.id for item in await paged(box, "attempts:>0 pipe:hooks", limit)} == held
+        assert len(await paged(box, f"session:{strand.key} status:pending", limit)) == 1
+        assert len(await paged(box, "status:pending", limit)) == 3
 
 
 async def test_old_messages_are_reached_without_passing_the_new_ones(box: Pillarbox) -> None:

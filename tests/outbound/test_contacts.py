@@ -318,9 +318,9 @@ def test_a_contact_is_taken_or_refused_by_its_field(channel: str, contact: str) 
     "unit", ["a", "a.", "a@", "<", '"', "\\", "+", "1 ", "-", "<a@b.c>,", "ö", "\u0338", "((", "a-"]
 )
 def test_a_hundred_thousand_characters_are_refused_at_once(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     for length in (250, 500, 100_000):
         for channel in ("email", "sms", "webhook", "all"):
             with suppress(InvalidInput):
                 canonical(channel, (unit * length)[:length])
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0

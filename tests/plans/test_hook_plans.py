@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 attention = load_queries("pillarbox.operators", "attention.sql")
 seeking = load_queries("pillarbox.operators", "seeking.sql")
+waiting = load_queries("pillarbox.storage", "waiting.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LONG_AGO = datetime(2026, 2, 1, tzinfo=UTC)
@@ -110,18 +111,19 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
     # Ids of the pending rows come after those of the dead and the delivered ones.
     ids = [DEAD + fill.delivered * SESSIONS + number for number in range(1, AT_ONCE + 1)]
     order, due, lease, strand = "idx_hook_outbox_order", "idx_hook_strand_due", "idx_hook_strand_lease", "primary key"
-    settled = [(row, 0, "delivered", NOW, None, None, 0) for row in ids]
+    settled = [(row, "delivered", NOW, None, None, 1) for row in ids]
     settled_strands = [(key, fill.head + 1, NOW, 1, 1, 0) for key in keys]
     return {
         "due_strands": (due, queries.due_strands(now=NOW, limit=AT_ONCE)),
+        "waiting": (due, waiting.pipes()),
+        "lone_heads": (order, queries.lone_heads(now=NOW, limit=8)),
         "window": (order, queries.window(rows=[(key, fill.head, fill.head + LOOK - 1) for key in keys])),
         "supersede": ("primary key", queries.supersede(rows=[(row, row + 1, "tool_use") for row in ids], now=NOW)),
-        "take_rows": ("primary key", queries.take_rows(rows=[(row, 6) for row in ids], now=NOW)),
+        "take_rows": ("primary key", queries.take_rows(ids=ids)),
         "overdue": (lease, leases.overdue(now=NOW, limit=500)),
         "rescue_rows": (order, queries.rescue_rows(rows=heads, now=NOW, deaths=3, later=NOW)),
         "rescue_behind": (order, queries.rescue_behind(rows=heads, now=NOW)),
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),
-        "give_back_rows": ("primary key", queries.give_back_rows(rows=[(row, 0) for row in ids], now=NOW)),
         "open_rows": (order, queries.open_rows(rows=heads)),
         "first_open": (order, queries.first_open(session_id=session(1), seq=fill.delivered)),
         "settle_strands": (strand, queries.settle_strands(rows=settled_strands, now=NOW)),
@@ -132,6 +134,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "list": ("primary key", queries.list(after=0, status="", limit=100)),
         "list_open": (order, queries.list_open(after=0, status="pending", limit=100)),
         "list_open_failed": (order, queries.list_open(after=0, status="failed", limit=100)),
+        "list_open_held": (order, queries.list_open(after=0, status="processing", limit=100)),
         "list_dead": ("idx_hook_outbox_dead", queries.list_dead(after=0, limit=100)),
         "count_dead": ("idx_hook_outbox_dead", queries.count_dead()),
         "list_session": (order, queries.list_session(session_id=session(1), after=0, status="", limit=1)),

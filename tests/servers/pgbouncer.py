@@ -25,6 +25,7 @@ pool_mode = transaction
 default_pool_size = 2
 server_reset_query = DISCARD ALL
 logfile = {directory}/pgbouncer.log
+ignore_startup_parameters = options
 """
 
 

@@ -11,7 +11,9 @@ from pillarbox.hooks.model import HookEvent
 from pillarbox.storage import instant
 from tests.simulation.watching import Delivery, Watch
 
-_ROWS = """SELECT id, session_id, seq, event_type, status, attempt_count, token, superseded_by, took_effect FROM hook_outbox"""
+_ROWS = """SELECT e.id, e.session_id, e.seq, e.event_type, e.status, e.attempt_count,
+    CASE WHEN e.status = 'processing' THEN s.token ELSE 0 END, e.superseded_by, o.took_effect
+FROM hook_event e JOIN hook_outbox o ON o.id = e.id JOIN hook_strand s ON s.session_id = e.session_id"""
 _STRANDS = "SELECT session_id, token, lease_until, holder, open_count, held_count FROM hook_strand"
 _TOLD = "SELECT payload ->> '$.prompt' FROM hook_outbox WHERE event_type = 'user_prompt_submit' AND took_effect = 1"
 ENDED = ("delivered", "superseded", "dead")

@@ -13,7 +13,7 @@ import apsw
 
 from pillarbox.clock import Clock
 from pillarbox.errors import Unavailable
-from pillarbox.storage import Row, Work
+from pillarbox.storage import News, Row, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.migrate import migrations
 from pillarbox.storage.sqlite_connection import execute
@@ -149,10 +149,10 @@ class Link:
     def read_blocking(self, work: Work[T]) -> T:
         return self.write_blocking(work)
 
-    def ring(self) -> None:
+    def ring(self, pipe: str = "") -> None:
         self._ring_all()
 
-    def watch(self, rung: Callable[[], None]) -> None:
+    def watch(self, rung: Callable[[News], None]) -> None:
         """The story rings whoever is to hear."""
 
     async def tend(self) -> None:

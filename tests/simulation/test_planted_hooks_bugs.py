@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pillarbox.engine import Delivered, Outcome, Settlement, Strand
+from pillarbox.engine import Delivered, Outcome, Settlement
 from pillarbox.hooks import strands
 from pillarbox.hooks.coalesce import CRITICAL, Run
 from pillarbox.hooks.lane import HookLane
@@ -50,19 +50,15 @@ class SettlesUnfenced(HookLane):
 
 def _as_held_now(settlement: Held, locked: dict[str, strands.Locked]) -> Held:
     strand = settlement.strand
-    return replace(settlement, strand=replace(strand, token=locked[strand.key].token))
+    return settlement._replace(strand=replace(strand, token=locked[strand.key].token))
 
 
 class ForgetsTheRowsBehind(HookLane):
     def _settle_strands(
         self, by_key: dict[str, list[Held]], locked: dict[str, strands.Locked], now: datetime
     ) -> Step[None]:
-        alone = {key: [replace(each, strand=_only(each)) for each in reported] for key, reported in by_key.items()}
-        yield from super()._settle_strands(alone, locked, now)
-
-
-def _only(settlement: Held) -> Strand[HookRow]:
-    return replace(settlement.strand, rows=(settlement.row,))
+        forgetful = {key: [each._replace(row=each.strand.rows[-1]) for each in told] for key, told in by_key.items()}
+        yield from super()._settle_strands(forgetful, locked, now)
 
 
 class RescuesNobody(HookLane):
@@ -114,7 +110,7 @@ def test_nothing_is_reported_of_the_real_hook_lane(plans: list[HooksPlan]) -> No
         (with_lane(DropsCriticalEvents), BUSY, "is critical and was dropped"),
         (with_lane(PassesTheFirst), BUSY, "was claimed before"),
         (with_lane(SettlesUnfenced), WEDGED, "which n"),
-        (with_lane(ForgetsTheRowsBehind), FAILING, "miscounts"),
+        (with_lane(ForgetsTheRowsBehind), FAILING, "was claimed before"),
         (with_lane(RescuesNobody), STRUCK, "was not delivered"),
         (with_lane(NeverDueAgain), FAILING, "was not delivered"),
         (marks_before_it_delivers, BUSY, "counts as delivered by attempt 1 and was not"),

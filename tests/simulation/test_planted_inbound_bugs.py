@@ -48,7 +48,7 @@ class SettlesUnfenced(InboundLane):
 
 def _as_held_now(settlement: Held, locked: dict[str, strands.Locked]) -> Held:
     strand = settlement.strand
-    return replace(settlement, strand=replace(strand, token=locked[strand.key].token))
+    return settlement._replace(strand=replace(strand, token=locked[strand.key].token))
 
 
 class RescuesNobody(InboundLane):

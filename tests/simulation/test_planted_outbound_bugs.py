@@ -1,7 +1,6 @@
 """A checker that finds nothing proves nothing: each of these has one bug in the outbound pipe, which must be reported."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -104,7 +103,7 @@ def attempts_have_no_end(patch: pytest.MonkeyPatch) -> None:
 def _with_one_more(settlement: Any) -> Any:
     row: Parcel = settlement.row
     more = row._replace(last_attempt=row.attempt_count + 1)
-    return replace(settlement, row=more) if isinstance(settlement.outcome, Retry) else settlement
+    return settlement._replace(row=more) if isinstance(settlement.outcome, Retry) else settlement
 
 
 def the_expired_are_sent(patch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,9 @@ def test_what_is_scrubbed_stays_as_it_is_when_scrubbed_again(parts: list[str]) -
 
 @pytest.mark.parametrize("unit", ["a", "a://b:", "@", "+1", "a@", "bearer ", "http://", "a.", "://", '"', "1:", "="])
 def test_hostile_text_is_scrubbed_in_linear_time(unit: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     scrub(unit * (50_000 // len(unit)))
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -44,12 +44,12 @@ class Attempt(Generic[RowT]):
 
     async def __call__(self, flight: Flight[RowT], row: RowT) -> Outcome | None:
         """None when the hold was lost before or meanwhile."""
-        if flight.is_lost(self._clock.monotonic()):
+        began = self._clock.monotonic()
+        if flight.is_lost(began):
             log.info("a lease was lost; its delivery was not begun", id=row.id, token=flight.strand.token)
             return None
         if flight.called_off:
             return Skipped("", at=self._clock.now())
-        began = self._clock.monotonic()
         self._time_limit.begin(flight)
         try:
             outcome = await self._deliver(row)

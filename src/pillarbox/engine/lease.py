@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pillarbox.engine.outcome import Outcome
 
@@ -44,8 +44,7 @@ class Strand(Generic[RowT]):
         return self.key == key and (row_id is None or any(row.id == row_id for row in self.rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement(Generic[RowT]):
+class Settlement(NamedTuple, Generic[RowT]):
     """What became of one row; `ends` when nothing further of its strand will be reported under this token."""
 
     strand: Strand[RowT]

@@ -43,7 +43,7 @@ class Renewal(Generic[RowT]):
         self._clock = clock
         self._held: dict[str, Held[RowT]] = {}
         self._wake = threading.Condition()
-        self._stopped = False
+        self._worker: threading.Thread | None = None
         self._poked = False
         self._next_renewal = clock.monotonic() + self.interval
 
@@ -53,6 +53,9 @@ class Renewal(Generic[RowT]):
 
     def add(self, held: Held[RowT]) -> None:
         self._held[held.strand.key] = held
+        if self._poked:
+            with self._wake:
+                self._wake.notify()
 
     def remove(self, held: Held[RowT]) -> None:
         if self._held.get(held.strand.key) is held:
@@ -62,7 +65,8 @@ class Renewal(Generic[RowT]):
         """Look now whether everything is still held: something may have been taken away."""
         with self._wake:
             self._poked = True
-            self._wake.notify()
+            if self._held:
+                self._wake.notify()
 
     def hurry(self) -> None:
         """Renew now: what has just been claimed has waited for it, and has little left."""
@@ -115,15 +119,14 @@ class Renewal(Generic[RowT]):
     @contextmanager
     def thread(self) -> Iterator[None]:
         """Tick from a thread of its own for as long as the block runs."""
-        self._stopped = False
-        worker = threading.Thread(target=self._run, name="pillarbox-renew", daemon=True)
-        worker.start()
+        self._worker = threading.Thread(target=self._run, name="pillarbox-renew", daemon=True)
+        self._worker.start()
         try:
             yield
         finally:
             with self._wake:
-                self._stopped = True
-                self._wake.notify()
+                self._worker = None
+                self._wake.notify_all()
 
     def _run(self) -> None:
         while self._called():
@@ -132,12 +135,18 @@ class Renewal(Generic[RowT]):
             else:
                 self.look()
             with self._wake:
-                self._wake.wait_for(lambda: self._stopped, _LEAST_GAP)
+                self._wake.wait_for(self._is_over, _LEAST_GAP)
 
     def _called(self) -> bool:
         """Wait for the next time, or a poke; whether to go on."""
         with self._wake:
             left = min(max(0.0, self._next_renewal - self._clock.monotonic()), _LONGEST_BLINDNESS)
-            self._wake.wait_for(lambda: self._poked or self._stopped, left)
+            self._wake.wait_for(lambda: self._poked or self._is_over(), left)
+            if self._is_over():
+                return False
             self._poked = False
-            return not self._stopped
+            return True
+
+    def _is_over(self) -> bool:
+        """Whether this thread's block has ended, though another one may have begun since."""
+        return self._worker is not threading.current_thread()

@@ -22,6 +22,7 @@ _STRETCH = 1000
 _MOST_LOOKED_AT = 4096
 _MOST_BYTES = 1024 * 1024
 _LONGEST_ERROR = 1000
+_FEW = 8
 
 Held = Settlement[HookRow]
 TakeEffect = Callable[[Sequence[HookRow], datetime], Step[None]]
@@ -64,6 +65,7 @@ class HookLane(StrandLeases[HookRow]):
         self._superseded = superseded
         self._settled = settled
         self._pruned_up_to = 0
+        self._quiet = True
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[HookRow]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
@@ -85,8 +87,13 @@ class HookLane(StrandLeases[HookRow]):
 
         turn, superseded = await self._database.write(work)
         self._superseded(superseded)
+        if room.slots > 0:
+            self._quiet = len(turn.claimed) <= _FEW
         if settlements:
             self._settled()
+        if any(settlement.row.event_type == "session_start" for settlement in settlements):
+            # Messages may have waited for this session on another node.
+            self._database.ring()
         return turn
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[HookRow]]:
@@ -139,15 +146,19 @@ class HookLane(StrandLeases[HookRow]):
     def _claim(self, lease: Lease, slots: int, now: datetime) -> Step[tuple[list[Strand[HookRow]], int]]:
         """Rescue, then take the runs that are due; answers them, and how many events were superseded on the way."""
         look = queries.due_strands(now=now, limit=slots)
-        overdue, due = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), look)
+        # Where little is due it is mostly one event of a session, and one round trip brings it.
+        heads = [queries.lone_heads(now=now, limit=min(_FEW, slots))] if self._quiet else []
+        overdue, due, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), look, *heads)
         if overdue:
             yield from self._rescue_strands(overdue, now)
-            due = yield look
+            due, found = (yield look), []
         if not due:
             return [], 0
         chosen = [_Due(*row) for row in due]
-        runs = yield from self._runs(chosen)
-        return (yield from self._take(chosen, runs, lease, now)), sum(len(run.superseded) for run in runs.values())
+        lone = {row[1]: row_from(row) for rows in found for row in rows}
+        runs = yield from self._runs([strand for strand in chosen if strand.session_id not in lone])
+        taken = yield from self._take(chosen, runs, lone, lease, now)
+        return taken, sum(len(run.superseded) for run in runs.values())
 
     def _runs(self, chosen: Sequence[_Due]) -> Step[dict[str, Run]]:
         """What each strand has waiting, coalesced; further into those where a burst goes on."""
@@ -176,31 +187,34 @@ class HookLane(StrandLeases[HookRow]):
         return not enough and reached - strand.head_seq < _MOST_LOOKED_AT
 
     def _take(
-        self, chosen: Sequence[_Due], runs: dict[str, Run], lease: Lease, now: datetime
+        self, chosen: Sequence[_Due], runs: dict[str, Run], lone: dict[str, HookRow], lease: Lease, now: datetime
     ) -> Step[list[Strand[HookRow]]]:
         taken, held, superseded, emptied = {}, [], [], []
         for strand in chosen:
-            run = runs[strand.session_id]
+            run = runs.get(strand.session_id)
+            if run is None:
+                taken[strand.session_id] = strand.token + 1
+                continue
             if not run.kept:
                 emptied.append(strand.session_id)
                 continue
             first = begin(run.kept, limit=self._limit, most_bytes=_MOST_BYTES)
-            token = strand.token + 1
-            taken[strand.session_id] = token
-            held += [(mark.id, token) for mark in first]
+            taken[strand.session_id] = strand.token + 1
+            held += [mark.id for mark in first]
             superseded += [(mark.id, by.id, by.event_type) for mark, by in run.superseded]
         if emptied:
             yield queries.empty_strands(session_ids=emptied)
         if superseded:
             yield queries.supersede(rows=superseded, now=now)
-        rows: dict[str, list[HookRow]] = {key: [] for key in taken}
-        for row in (yield queries.take_rows(rows=held, now=now)) if held else ():
+        rows: dict[str, list[HookRow]] = {key: [lone[key]] if key in lone else [] for key in taken}
+        for row in (yield queries.take_rows(ids=held)) if held else ():
             rows[row[1]].append(row_from(row))
         if not taken:
             return []
         held_now = [Strand(key, key, token, _in_order(rows[key])) for key, token in taken.items()]
         yield queries.take_strands(
-            rows=[_taken_strand(strand, len(runs[strand.key].superseded)) for strand in held_now],
+            rows=[_taken_strand(strand, _superseded_by(runs.get(strand.key))) for strand in held_now],
+            now=now,
             lease_until=now + lease.length,
             holder=lease.holder,
         )
@@ -230,14 +244,6 @@ class HookLane(StrandLeases[HookRow]):
 
     def _settle_strands(self, by_key: dict[str, list[Held]], locked: dict[str, Locked], now: datetime) -> Step[None]:
         behind = {key: _behind(reported[-1]) for key, reported in by_key.items()}
-        given_back = [
-            (row.id, reported[-1].strand.token)
-            for key, reported in by_key.items()
-            if reported[-1].ends
-            for row in behind[key]
-        ]
-        if given_back:
-            yield queries.give_back_rows(rows=given_back, now=now)
         looking = [
             (key, reported[-1].row.seq)
             for key, reported in by_key.items()
@@ -259,6 +265,10 @@ def _taken_strand(strand: Strand[HookRow], superseded: int) -> tuple[object, ...
     return strand.key, strand.token, rows[0].seq, rows[-1].seq, len(rows), superseded
 
 
+def _superseded_by(run: Run | None) -> int:
+    return 0 if run is None else len(run.superseded)
+
+
 def _behind(settlement: Held) -> tuple[HookRow, ...]:
     """What the strand holds behind the row that was reported on last."""
     rows = settlement.strand.rows
@@ -278,14 +288,16 @@ def _sorted_out(settlements: Sequence[Held], locked: dict[str, Locked]) -> tuple
     taken: dict[str, list[Held]] = {}
     lost: list[Held] = []
     heads = {key: strand.head_seq or 0 for key, strand in locked.items()}
+    places: dict[str, int] = {}
     for settlement in settlements:
         key, seq = settlement.strand.key, settlement.row.seq
         if not _still_held(settlement, locked) or seq > heads[key]:
             lost.append(settlement)
         elif seq == heads[key]:
             taken.setdefault(key, []).append(settlement)
-            behind = _behind(settlement)
-            heads[key] = behind[0].seq if behind else seq + 1
+            rows = settlement.strand.rows
+            places[key] = next_place = (places[key] if key in places else rows.index(settlement.row)) + 1
+            heads[key] = rows[next_place].seq if next_place < len(rows) else seq + 1
     return taken, lost
 
 
@@ -309,17 +321,17 @@ def _settled_strand(key: str, reported: list[Held], next_head: int | None, now: 
 
 
 def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
-    row, token, outcome = settlement.row, settlement.strand.token, settlement.outcome
+    row, outcome = settlement.row, settlement.outcome
     match outcome:
         case Delivered():
-            return row.id, token, "delivered", now, None, None, 0
+            return row.id, "delivered", now, None, None, 1
         case Failed():
-            return row.id, token, "dead", now, None, _storable(outcome.error), 0
+            return row.id, "dead", now, None, _storable(outcome.error), 1
         case Retry():
-            return row.id, token, "failed", None, outcome.at, _storable(outcome.error), 0 if outcome.counts else 1
+            return row.id, "failed", None, outcome.at, _storable(outcome.error), int(outcome.counts)
         case Skipped():
             reason = _reason(row, outcome)
-            return row.id, token, "pending" if reason is None else "failed", None, outcome.at, reason, 1
+            return row.id, "pending" if reason is None else "failed", None, outcome.at, reason, 0
 
 
 def _reason(row: HookRow, skipped: Skipped) -> str | None:

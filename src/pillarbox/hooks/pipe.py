@@ -30,7 +30,7 @@ from pillarbox.hooks.transcripts import codex_transcript
 from pillarbox.process import is_dead
 from pillarbox.seldom import Seldom
 from pillarbox.sessions import Sessions
-from pillarbox.storage import DAMAGED, Database, Step
+from pillarbox.storage import DAMAGED, Database, News, Step
 from pillarbox.telemetry import Metrics, logger
 from pillarbox.telemetry.traces import somebody_traces, traced
 from pillarbox.text import printable
@@ -104,7 +104,7 @@ class Hooks:
         """The same, of an event as it came in."""
         stored = await self._batch.add(check_new_event(new, self._clock.now()))
         self._metrics.stored.inc()
-        self._wake()
+        self._wake(by_new=True)
         return stored
 
     def on(self, *event_types: str) -> Callable[[ListenT], ListenT]:
@@ -187,7 +187,7 @@ class Hooks:
         if stored:
             self._metrics.stored.inc(stored)
             self._metrics.picked_up.inc(stored)
-            self._wake()
+            self._wake(by_new=True)
         return bool(stored)
 
     def chores(self) -> Sequence[Chore]:
@@ -202,11 +202,15 @@ class Hooks:
         await self._intake.close()
         await self._listeners.close()
 
-    def heard(self) -> None:
+    def heard(self, news: News) -> None:
         """Another process committed something: there may be work, or a hold of ours may have been taken away."""
-        self.bell.ring_from_thread()
-        self.drain.renewal.poke()
-        self._ring_tails()
+        if news.has_work_for("hooks"):
+            self.bell.ring_from_thread()
+        if news.has_work_for("hooks") or not news.only_work:
+            # Whoever delivers says nothing of that: where more comes, some may have been delivered.
+            self._ring_tails()
+        if not news.only_work:
+            self.drain.renewal.poke()
 
     async def bury(self) -> bool:
         """Take over at once from processes of this machine that have died."""
@@ -218,9 +222,9 @@ class Hooks:
         for tail in tuple(self._tails):
             tail.ring()
 
-    def _wake(self) -> None:
+    def _wake(self, *, by_new: bool = False) -> None:
         self.bell.ring()
-        self._database.ring()
+        self._database.ring("hooks" if by_new else "")
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Stored | Exception]:
         return await self._database.write_new(partial(strands.enqueue, items, now=self._clock.now()))
@@ -228,7 +232,7 @@ class Hooks:
     async def _deliver(self, row: HookRow) -> Outcome:
         if row.payload is None:
             return Failed("The payload is not a JSON object." if row.intact else DAMAGED)
-        if row.event_type == "agent_stop":
+        if row.event_type == "agent_stop" and row.payload.get("agent") == "codex":
             await _complete_transcript(row.payload)
         event = HookEvent(row.id, row.session_id, row.event_type, row.payload, row.attempt_count)
         told = self._listeners.tell(event)
@@ -306,7 +310,7 @@ def _locked_together(rows: Sequence[HookRow]) -> list[Sequence[HookRow]]:
 async def _complete_transcript(payload: dict[str, Any]) -> None:
     """Codex may not say where it writes: its file is found by its own session id."""
     native_id = _name_of(payload, "native_session_id", most=_LONGEST_NATIVE_ID)
-    if payload.get("agent") == "codex" and native_id and not payload.get("transcript_path"):
+    if native_id and not payload.get("transcript_path"):
         found = await asyncio.to_thread(codex_transcript, native_id)
         if found:
             payload["transcript_path"] = found

@@ -38,30 +38,38 @@ WHERE hook_strand.session_id = rows.session_id
 
 -- name: rescue_rows
 -- The first row a worker left behind waits like any failed one, and the longest step once it has outlived too many workers.
+-- Its attempt counts, so that an event which kills its worker every time is still counted. (Nodes of an older version, which may
+-- work beside this one for a while, mark the rows they hold, and count their attempts then.)
 UPDATE hook_outbox
-SET status = 'failed', locked_at = NULL, death_count = hook_outbox.death_count + 1,
+SET status = 'failed', locked_at = NULL,
+    attempt_count = hook_outbox.attempt_count + CASE WHEN hook_outbox.status = 'processing' THEN 0 ELSE 1 END,
+    death_count = hook_outbox.death_count + 1,
     last_error = 'The process that was delivering it went away; deaths so far: ' || (hook_outbox.death_count + 1) || '.',
     next_attempt_at = CASE WHEN hook_outbox.death_count + 1 >= :deaths THEN :later ELSE :now END
 FROM :rows(session_id text, seq bigint)
-WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq = rows.seq AND hook_outbox.status = 'processing'
+WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq = rows.seq
+    AND hook_outbox.status IN ('pending', 'failed', 'processing')
 RETURNING hook_outbox.session_id, hook_outbox.next_attempt_at
 
 -- name: rescue_behind
--- The worker may have come to these too, for a row begins before the one in front is settled: their attempt stays counted.
+-- The worker may have come to these too, for a row begins before the one in front is settled: their attempt counts.
 UPDATE hook_outbox
-SET status = 'pending', locked_at = NULL, next_attempt_at = :now
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now,
+    attempt_count = hook_outbox.attempt_count + CASE WHEN hook_outbox.status = 'processing' THEN 0 ELSE 1 END
 FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
 WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq > rows.seq AND hook_outbox.seq <= s.held_seq
-    AND hook_outbox.status = 'processing'
+    AND hook_outbox.status IN ('pending', 'failed', 'processing')
 
 -- name: rescue_behind postgres
 -- From the strands to their rows, so that no planner walks what was delivered before.
 UPDATE hook_outbox
-SET status = 'pending', locked_at = NULL, next_attempt_at = :now
+SET status = 'pending', locked_at = NULL, next_attempt_at = :now,
+    attempt_count = hook_outbox.attempt_count + CASE WHEN hook_outbox.status = 'processing' THEN 0 ELSE 1 END
 FROM :rows(session_id text, seq bigint) JOIN hook_strand s ON s.session_id = rows.session_id
 CROSS JOIN LATERAL (
     SELECT q.id FROM hook_outbox q
-    WHERE q.session_id = rows.session_id AND q.seq > rows.seq AND q.seq <= s.held_seq AND q.status = 'processing' OFFSET 0
+    WHERE q.session_id = rows.session_id AND q.seq > rows.seq AND q.seq <= s.held_seq
+        AND q.status IN ('pending', 'failed', 'processing') OFFSET 0
 ) AS behind
 WHERE hook_outbox.id = behind.id
 
@@ -75,6 +83,18 @@ FROM :rows(session_id text, due_at instant) WHERE hook_strand.session_id = rows.
 -- The longest due first, on idx_hook_strand_due: a session has one place here, however much it has waiting.
 SELECT session_id, token, head_seq, next_seq FROM hook_strand
 WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
+
+-- name: lone_heads
+-- The events of those first due strands that have one alone; read behind the strands' locks, and whole, for it needs no second look.
+-- Strands that others hold are passed over here too: a database that is strict about what it reads would wait for them.
+SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
+    q.checksum, q.trace
+FROM (
+    SELECT session_id, head_seq, next_seq FROM hook_strand
+    WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
+) AS due
+JOIN hook_outbox q ON q.session_id = due.session_id AND q.seq = due.head_seq
+WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed')
 
 -- name: window
 -- The open rows of a stretch of each strand, without their payloads, on idx_hook_outbox_order; read after the strands' locks.
@@ -92,20 +112,15 @@ FROM :rows(id bigint, superseded_by bigint, superseded_by_type text)
 WHERE hook_outbox.id = rows.id AND hook_outbox.status IN ('pending', 'failed')
 
 -- name: take_rows
--- The attempt is counted now, so that an event which kills its worker every time is still counted.
-UPDATE hook_outbox
-SET status = 'processing', locked_at = :now, next_attempt_at = NULL, token = rows.token,
-    attempt_count = hook_outbox.attempt_count + 1
-FROM :rows(id bigint, token bigint)
-WHERE hook_outbox.id = rows.id
-RETURNING hook_outbox.id, hook_outbox.session_id, hook_outbox.seq, hook_outbox.event_type, hook_outbox.created_at,
-    hook_outbox.attempt_count, hook_outbox.last_error, hook_outbox.payload, hook_outbox.took_effect,
-    hook_outbox.checksum, hook_outbox.trace
+-- Read under the strands' locks and not marked: the strand says which rows are held, and each counts an attempt when it ends.
+SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
+    q.checksum, q.trace
+FROM hook_outbox q WHERE q.id :in(ids bigint)
 
 -- name: take_strands
 UPDATE hook_strand
-SET token = rows.token, due_at = NULL, lease_until = :lease_until, holder = :holder, head_seq = rows.head_seq,
-    held_seq = rows.held_seq, held_count = rows.held, open_count = hook_strand.open_count - rows.superseded
+SET token = rows.token, due_at = NULL, locked_at = :now, lease_until = :lease_until, holder = :holder,
+    head_seq = rows.head_seq, held_seq = rows.held_seq, held_count = rows.held, open_count = hook_strand.open_count - rows.superseded
 FROM :rows(session_id text, token bigint, head_seq bigint, held_seq bigint, held bigint, superseded bigint)
 WHERE hook_strand.session_id = rows.session_id
 
@@ -115,28 +130,21 @@ WHERE session_id :in(session_ids text)
 
 -- name: held_by
 -- What one holder has in flight: its strands first, whatever was delivered before.
-SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count, q.last_error, q.payload, q.took_effect,
+SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace, s.token
 FROM hook_strand s
 CROSS JOIN hook_outbox q
 WHERE q.session_id = s.session_id AND q.seq >= s.head_seq AND q.seq <= s.held_seq
-    AND s.lease_until IS NOT NULL AND s.holder = :holder AND q.status = 'processing' AND q.token = s.token
+    AND s.lease_until IS NOT NULL AND s.holder = :holder AND q.status IN ('pending', 'failed')
 
 -- name: settle_rows
--- Fenced: the token must still be the one the row was claimed under.
+-- Fenced by the strand, which is locked and still held under the token of the claim.
 UPDATE hook_outbox
-SET status = rows.status, delivered_at = rows.delivered_at, next_attempt_at = rows.next_attempt_at,
-    last_error = rows.last_error, locked_at = NULL, attempt_count = hook_outbox.attempt_count - rows.given_back,
+SET status = rows.status, delivered_at = rows.delivered_at, last_error = rows.last_error,
+    next_attempt_at = rows.next_attempt_at, attempt_count = hook_outbox.attempt_count + rows.counted,
     took_effect = CASE WHEN rows.delivered_at IS NULL THEN hook_outbox.took_effect ELSE 1 END
-FROM :rows(id bigint, token bigint, status text, delivered_at instant, next_attempt_at instant, last_error text, given_back bigint)
-WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token
-
--- name: give_back_rows
--- What was claimed with others and not begun.
-UPDATE hook_outbox
-SET status = 'pending', locked_at = NULL, next_attempt_at = :now, attempt_count = hook_outbox.attempt_count - 1
-FROM :rows(id bigint, token bigint)
-WHERE hook_outbox.id = rows.id AND hook_outbox.token = rows.token AND hook_outbox.status = 'processing'
+FROM :rows(id bigint, status text, delivered_at instant, next_attempt_at instant, last_error text, counted bigint)
+WHERE hook_outbox.id = rows.id
 
 -- name: open_rows
 -- Which of these rows are still open, on idx_hook_outbox_order; read after the strands' locks, as in `window`.
@@ -217,12 +225,12 @@ DELETE FROM hook_outbox WHERE id :in(ids bigint) AND status IN ('delivered', 'su
 -- name: get
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
-FROM hook_outbox WHERE id = :id
+FROM hook_event WHERE id = :id
 
 -- name: list
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
-FROM hook_outbox WHERE id > :after AND (:status = '' OR status = :status) ORDER BY id LIMIT :limit
+FROM hook_event WHERE id > :after AND (:status = '' OR status = :status) ORDER BY id LIMIT :limit
 
 -- name: list_dead
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
@@ -233,7 +241,7 @@ FROM hook_outbox WHERE status = 'dead' AND id > :after ORDER BY id LIMIT :limit
 -- What has not ended stands from the heads on: found there, however much has ended before. The sum keeps it off the ids.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_attempt_at, q.locked_at, q.delivered_at,
     q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
-FROM hook_strand s CROSS JOIN hook_outbox q
+FROM hook_strand s CROSS JOIN hook_event q
 WHERE s.head_seq IS NOT NULL AND q.session_id = s.session_id AND q.seq >= s.head_seq AND q.id + 0 > :after
     AND q.status = :status
 ORDER BY q.id + 0 LIMIT :limit
@@ -243,7 +251,7 @@ SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_a
     q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
 FROM hook_strand s
 CROSS JOIN LATERAL (
-    SELECT * FROM hook_outbox o
+    SELECT * FROM hook_event o
     WHERE o.session_id = s.session_id AND o.seq >= s.head_seq AND o.id > :after AND o.status = :status OFFSET 0
 ) AS q
 WHERE s.head_seq IS NOT NULL
@@ -252,7 +260,7 @@ ORDER BY q.id LIMIT :limit
 -- name: list_session
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
-FROM hook_outbox
+FROM hook_event
 WHERE session_id = :session_id AND seq > :after AND (:status = '' OR status = :status)
 ORDER BY seq LIMIT :limit
 

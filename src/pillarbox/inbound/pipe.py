@@ -37,7 +37,7 @@ from pillarbox.inbound.upkeep import Pruned
 from pillarbox.process import is_dead
 from pillarbox.seldom import Seldom
 from pillarbox.sessions import Session, Sessions
-from pillarbox.storage import DAMAGED, Database, Step
+from pillarbox.storage import DAMAGED, Database, News, Step
 from pillarbox.telemetry import Metrics, logger
 from pillarbox.telemetry.traces import current_trace, somebody_traces, traced
 from pillarbox.text import printable
@@ -139,7 +139,7 @@ class Inbound:
             self._metrics.duplicates.inc()
         else:
             self._metrics.enqueued.inc()
-            self._wake()
+            self._wake(by_new=True)
         return answer
 
     async def get(self, message_id: int) -> InboundMessage:
@@ -265,14 +265,16 @@ class Inbound:
         self.drain.drop(session_id)
         self._database.ring()
 
-    def heard(self) -> None:
+    def heard(self, news: News) -> None:
         """Another process committed something: there may be work, or a hold of ours may have been taken away."""
-        self.bell.ring_from_thread()
-        self.drain.renewal.poke()
+        if news.has_work_for("inbound"):
+            self.bell.ring_from_thread()
+        if not news.only_work:
+            self.drain.renewal.poke()
 
-    def _wake(self) -> None:
+    def _wake(self, *, by_new: bool = False) -> None:
         self.bell.ring()
-        self._database.ring()
+        self._database.ring("inbound" if by_new else "")
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Enqueued | Exception]:
         work = partial(strands.enqueue, items, now=self._clock.now(), gate=self._policy.startup_gate)

@@ -10,7 +10,7 @@ CROSS JOIN inbound_queue m WHERE m.session_id = s.session_id AND m.seq = s.head_
 SELECT m.id, s.session_id, s.failing_since, m.last_error, m.attempt_count, s.open_count
 FROM (SELECT f.session_id, f.head_seq, f.open_count, f.failing_since FROM hook_strand f
     WHERE f.failing_since <= :before AND f.failing + 0 = 1 ORDER BY f.failing_since LIMIT :most) s
-CROSS JOIN hook_outbox m WHERE m.session_id = s.session_id AND m.seq = s.head_seq
+CROSS JOIN hook_event m WHERE m.session_id = s.session_id AND m.seq = s.head_seq
 
 -- name: dead
 -- The newest, on idx_hook_outbox_dead.

@@ -137,7 +137,7 @@ def _inbound(wanted: Filter, conditions: Conditions, _: ContactHash) -> Route:
 def _hooks(wanted: Filter, conditions: Conditions, _: ContactHash) -> Route:
     if wanted.wanted("status") == ("dead",) and wanted.only("session") is None:
         return Route("hooks", "hook_outbox m", "m.status = 'dead'", "m.id", conditions)
-    return _of_session("hooks", "hook_outbox m", "hook_strand s", wanted, conditions)
+    return _of_session("hooks", "hook_event m", "hook_strand s", wanted, conditions)
 
 
 def _of_session(pipe: Pipe, table: str, strands: str, wanted: Filter, conditions: Conditions) -> Route:

@@ -42,7 +42,7 @@ from pillarbox.outbound.tenants import Tenants, keeping
 from pillarbox.process import is_dead
 from pillarbox.secrets.sealing import Sealer
 from pillarbox.seldom import Seldom
-from pillarbox.storage import Database, Row, Step
+from pillarbox.storage import Database, News, Row, Step
 from pillarbox.telemetry import Metrics
 from pillarbox.text import check_text, printable
 
@@ -292,10 +292,12 @@ class Outbound:
             if close := getattr(provider, "close", None):
                 await close()
 
-    def heard(self) -> None:
+    def heard(self, news: News) -> None:
         """Another process committed something: there may be work, or a hold of ours may have been taken away."""
-        self.bell.ring_from_thread()
-        self.drain.renewal.poke()
+        if news.has_work_for("outbound"):
+            self.bell.ring_from_thread()
+        if not news.only_work:
+            self.drain.renewal.poke()
 
     async def bury(self) -> bool:
         """Take over at once from processes of this machine that have died."""
@@ -313,15 +315,15 @@ class Outbound:
 
     def _enqueued(self, order: Order) -> None:
         self._observer.enqueued(order)
-        self._wake()
+        self._wake(by_new=True)
 
     def after_acting(self) -> None:
         """Messages were queued again or canceled, and that is on disk."""
         self._wake()
 
-    def _wake(self) -> None:
+    def _wake(self, *, by_new: bool = False) -> None:
         self.bell.ring()
-        self._database.ring()
+        self._database.ring("outbound" if by_new else "")
 
     async def _prune(self) -> bool:
         return (await self.prune())[1]

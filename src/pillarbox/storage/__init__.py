@@ -1,13 +1,14 @@
 """Databases: transactions as generators of statements, run alike on SQLite, PostgreSQL and CockroachDB."""
 
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
-from pillarbox.storage.database import Database, Params, Row, Statement, Step, Work, together
+from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, together
 from pillarbox.storage.queries import Query, load_queries
 from pillarbox.storage.values import instant, instant_or_none
 
 __all__ = [
     "DAMAGED",
     "Database",
+    "News",
     "Params",
     "Query",
     "Row",

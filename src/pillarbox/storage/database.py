@@ -36,6 +36,17 @@ class Together:
     statements: tuple[Statement, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """What another process may have committed: which pipes may have work, if that is known, and whether that is all."""
+
+    work: frozenset[str] | None = None
+    only_work: bool = False
+
+    def has_work_for(self, pipe: str) -> bool:
+        return self.work is None or pipe in self.work
+
+
 Step = Generator[Statement | Together, list[Any], T]
 Work = Callable[[], Step[T]]
 
@@ -75,10 +86,13 @@ class Database(Protocol):
 
     def read_blocking(self, work: Work[T]) -> T: ...
 
-    def ring(self) -> None:
-        """Tell other processes, soon and without waiting, that something was committed which they may want."""
+    def ring(self, pipe: str = "") -> None:
+        """Tell other processes, soon and without waiting, that something was committed which they may want.
 
-    def watch(self, rung: Callable[[], None]) -> None:
+        New work for a pipe concerns that pipe alone.
+        """
+
+    def watch(self, rung: Callable[[News], None]) -> None:
         """Call `rung`, from any thread, whenever another process may have committed something."""
 
     async def tend(self) -> None:

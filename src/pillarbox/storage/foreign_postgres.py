@@ -32,7 +32,7 @@ AsyncConnection = psycopg.AsyncConnection[Any]
 
 
 def _query(text: str, *, answers: bool = True) -> Query:
-    return Query("foreign", sqlite="", postgres=text, sets=(), answers=answers)
+    return Query("foreign", sqlite="", postgres=text, sets=(), changes=not answers, answers=answers)
 
 
 _SAVEPOINT = _query("SAVEPOINT pillarbox_step", answers=False)()

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,16 +19,17 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
-from pillarbox.storage.database import Row, Statement, Work
+from pillarbox.storage.database import News, Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.postgres_bell import PostgresBell
 from pillarbox.storage.postgres_exchange import Exchange, answers, ask
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
+    begin_of,
     connect_options,
     require_safe_server,
-    session_settings,
+    require_settings,
     unreachable,
 )
 from pillarbox.storage.postgres_watchdog import Watchdog
@@ -50,7 +51,7 @@ _CREATE_MARK = (
     "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
 )
 # A void mark makes `serial` null, which the column refuses: a transaction that was given up can no longer commit.
-_MARK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, %s, now())
+_MARK = b"""INSERT INTO commit_mark (writer, serial, at) VALUES (%(writer)s, %(serial)s, now())
            ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial <> 'void' THEN excluded.serial END,
                                               at = excluded.at"""
 # An insert, because it waits for the mark of a transaction that is still under way even where that mark is the first.
@@ -94,10 +95,10 @@ class PostgresDatabase:
         self._local = threading.local()
         self._options = connect_options(self.address, statement_timeout)
         self.cockroach = False
-        self._timeline = self._first_contact(allow_unsafe=allow_unsafe)
+        self._timeline = self._first_contact(statement_timeout, allow_unsafe=allow_unsafe)
         self.clock = self._timeline.clock
         self._options = connect_options(self.address, statement_timeout, planning=not self.cockroach)
-        self._pooled_settings = tuple(session_settings(statement_timeout, planning=not self.cockroach).items())
+        self._begin = begin_of(self.address, statement_timeout, planning=not self.cockroach)
         self._watchdog = Watchdog(statement_timeout * _PATIENCE)
         self._pool = ConnectionPool(
             self.address.conninfo,
@@ -116,10 +117,12 @@ class PostgresDatabase:
         self.waiting = 0
         self._pool.open()
 
-    def _first_contact(self, *, allow_unsafe: bool) -> Timeline:
+    def _first_contact(self, statement_timeout: float, *, allow_unsafe: bool) -> Timeline:
         try:
             with psycopg.connect(self.address.conninfo, **self._options) as connection:
                 self.cockroach = require_safe_server(connection, allow_unsafe=allow_unsafe)
+                if not (self.cockroach or self.address.pooled):
+                    require_settings(connection, statement_timeout)
                 _create_tables(connection)
                 return Timeline(connection)
         except psycopg.OperationalError as error:
@@ -159,6 +162,9 @@ class PostgresDatabase:
             except _CREATED_TWICE as error:
                 if not _two_created_it(error):
                     raise
+            except errors.FeatureNotSupported as error:
+                if not _was_prepared_for_another_schema(error):
+                    raise
             time.sleep(pause)
         raise Unavailable("The database did not answer in time; whatever was not acknowledged may be sent again.")
 
@@ -172,11 +178,11 @@ class PostgresDatabase:
             time.sleep(pause)
         raise Unavailable("The database did not answer in time; try again.")
 
-    def ring(self) -> None:
+    def ring(self, pipe: str = "") -> None:
         if not self.cockroach:
-            self._bell.ring()
+            self._bell.ring(pipe)
 
-    def watch(self, rung: Callable[[], None]) -> None:
+    def watch(self, rung: Callable[[News], None]) -> None:
         if not (self.cockroach or self.address.pooled):
             self._bell.watch(rung)
 
@@ -218,24 +224,28 @@ class PostgresDatabase:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
     def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool) -> T:
-        """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own."""
+        """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own.
+
+        Not through a pooler: the driver may end a pipeline by asking for a flush, and a pooler that gets one behind the end of a
+        transaction keeps a server's connection for a client that wants nothing more.
+        """
         result: T | None = None
         committing = False
         try:
-            with connection.pipeline() as pipeline:
-                connection.execute("BEGIN")
-                if self.address.pooled:
-                    for name, value in self._pooled_settings:
-                        connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+            with nullcontext() if self.address.pooled else connection.pipeline() as pipeline:
+                connection.execute(self._begin)
                 if not limited:
                     connection.execute("SET LOCAL statement_timeout = 0")
                     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                connection.execute(_MARK, (self._writer(), serial))
-                touch = self._watchdog.touch if limited else self._watchdog.spare
-                exchange = Exchange(connection, pipeline, touch)
+                exchange = Exchange(
+                    connection,
+                    pipeline,
+                    mark=(_MARK, {"writer": self._writer(), "serial": serial}),
+                    touch=self._watchdog.touch if limited else self._watchdog.spare,
+                )
                 result = drive(work, exchange)
                 exchange.send()
-                committing = True
+                committing = exchange.changes
                 connection.execute("COMMIT")
         except BaseException as error:
             if committing and _leaves_commit_unknown(error):
@@ -283,6 +293,11 @@ def _leaves_commit_unknown(error: BaseException) -> bool:
 def _two_created_it(error: psycopg.Error) -> bool:
     """Whether CREATE ... IF NOT EXISTS met another one at the same time, which PostgreSQL does not wait for."""
     return not isinstance(error, errors.UniqueViolation) or error.diag.schema_name == "pg_catalog"
+
+
+def _was_prepared_for_another_schema(error: psycopg.Error) -> bool:
+    """Whether a newer node has changed a table since; the rollback made the driver forget all that it had prepared."""
+    return error.diag.source_function == "RevalidateCachedQuery"
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:

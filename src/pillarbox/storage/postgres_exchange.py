@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -12,35 +12,48 @@ from pillarbox.storage.arrays import parameters
 from pillarbox.storage.database import Row, Statement
 
 Touch = Callable[[psycopg.Connection[Any]], None]
+Said = tuple[bytes, Mapping[str, Any]]
 
 
 class Exchange:
-    """Statements in a pipeline: what answers nothing waits for the next that does, or for the end, and costs no round trip.
+    """Statements, in a pipeline if there is one: what answers nothing waits for the next that does, or for the end, and costs no
+    round trip of its own.
 
     Each answer is waited for with a sync, which tells the server that we are idle in a transaction, so that it counts for how
     long; and nothing is sent without one behind it. A process that is stopped just then would keep its locks for ever.
+
+    Before the first statement that changes anything comes the mark. A transaction that only looks leaves none, and the server has
+    nothing to write to its disk.
     """
 
-    def __init__(self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline, touch: Touch) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline | None, *, mark: Said, touch: Touch
+    ) -> None:
         self._connection = connection
         self._pipeline = pipeline
+        self._mark = mark
         self._touch = touch
-        self._unsent: list[tuple[bytes, dict[str, Any]]] = []
+        self._unsent: list[Said] = []
+        self.changes = False
 
     def __call__(self, statements: Sequence[Statement]) -> list[list[Row]]:
         self._touch(self._connection)
+        if not self.changes and any(statement.query.changes for statement in statements):
+            self.changes = True
+            self._unsent.append(self._mark)
         self._unsent += [(_text(statement), parameters(statement)) for statement in statements]
         if not any(statement.query.answers for statement in statements):
             return [[] for _ in statements]
         cursors = self.send()
-        _push(self._connection)
-        self._pipeline.sync()
+        if self._pipeline is not None:
+            _push(self._connection)
+            self._pipeline.sync()
         return answers(cursors[-len(statements) :], statements)
 
     def send(self) -> list[psycopg.Cursor[Any]]:
-        """Send what is left."""
+        """Send what is left; prepared, so that the server reads each text once for a connection."""
         unsent, self._unsent = self._unsent, []
-        return [self._connection.execute(text, params) for text, params in unsent]
+        return [self._connection.execute(text, params, prepare=True) for text, params in unsent]
 
 
 def ask(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:

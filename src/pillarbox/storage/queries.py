@@ -39,6 +39,7 @@ class Query:
     sqlite: str
     postgres: str
     sets: tuple[str, ...]
+    changes: bool
     answers: bool
 
     def __call__(self, **params: object) -> Statement:
@@ -65,6 +66,7 @@ def parse_queries(text: str) -> Iterator[Query]:
         sqlite = bodies.get("sqlite", bodies.get("common", ""))
         postgres = bodies.get("postgres", bodies.get("common", ""))
         sets = tuple(m[2] for m in _MACRO.finditer(postgres) if m[1] == "rows")
+        changes = _CHANGES.search(postgres) is not None
         yield Query(
             name,
             sqlite=_MACRO.sub(_sqlite, sqlite).replace("::instant", ""),
@@ -72,7 +74,8 @@ def parse_queries(text: str) -> Iterator[Query]:
                 "::instant", "::timestamptz"
             ),
             sets=tuple(column.split()[0] for column in sets[0].split(",")) if sets else (),
-            answers="RETURNING" in postgres or not _CHANGES.search(postgres),
+            changes=changes,
+            answers="RETURNING" in postgres or not changes,
         )
 
 

@@ -14,7 +14,7 @@ import apsw
 from pillarbox.clock import Clock
 from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
-from pillarbox.storage.database import Work
+from pillarbox.storage.database import News, Work
 from pillarbox.storage.log_watch import LogWatch
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.reserve import Reserve
@@ -40,7 +40,7 @@ class SqliteDatabase:
         self._busy_timeout = busy_timeout
         self._closed = False
         self._owner = Owner()
-        self._rung: list[Callable[[], None]] = []
+        self._rung: list[Callable[[News], None]] = []
         self._log_watch: LogWatch | None = None
         self.reserve = Reserve(path, 0 if path == MEMORY else reserve_bytes)
         self._writer = Writer(
@@ -79,10 +79,10 @@ class SqliteDatabase:
             return self.write_blocking(work)
         return read_snapshot(self._reader(), work)
 
-    def ring(self) -> None:
+    def ring(self, pipe: str = "") -> None:
         """Nothing to do: other processes see the file's data version change."""
 
-    def watch(self, rung: Callable[[], None]) -> None:
+    def watch(self, rung: Callable[[News], None]) -> None:
         self._rung.append(rung)
         if self._log_watch is None and self.path != MEMORY:
             self._log_watch = LogWatch(self.path, self._writer.look_out)
@@ -104,6 +104,6 @@ class SqliteDatabase:
             connection.pragma("query_only", 1)
         return connection
 
-    def _changed_elsewhere(self) -> None:
+    def _changed_elsewhere(self, news: News) -> None:
         for rung in self._rung:
-            rung()
+            rung(news)

@@ -22,13 +22,16 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from pillarbox.errors import DatabaseFull, Unavailable
-from pillarbox.storage.database import Work
+from pillarbox.storage.database import News, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
+from pillarbox.storage.queries import load_queries
 from pillarbox.storage.reserve import Reserve
-from pillarbox.storage.sqlite_connection import execute, is_full, translated
+from pillarbox.storage.sqlite_connection import execute, execute_one, is_full, translated
 
 T = TypeVar("T")
+
+_queries = load_queries("pillarbox.storage", "waiting.sql")
 
 _MOST_TOGETHER = 256
 # How often another process's commits are looked for, and how often while one is on its way.
@@ -69,7 +72,9 @@ class _TransactionGone(Exception):
 class Writer:
     """Takes works from any thread and commits them in groups."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], *, reserve: Reserve, watch: Callable[[], None]) -> None:
+    def __init__(
+        self, connect: Callable[[], apsw.Connection], *, reserve: Reserve, watch: Callable[[News], None]
+    ) -> None:
         self._connection = connect()
         self._reserve = reserve
         self._watch = watch
@@ -249,7 +254,14 @@ class Writer:
             self._noticed = monotonic()
             # A listener that went away, its event loop closed, must not end the writing.
             with suppress(Exception):
-                self._watch()
+                self._watch(News(self._waiting()))
+
+    def _waiting(self) -> frozenset[str] | None:
+        """The pipes that have work; looking here is cheaper than to let each look for itself."""
+        try:
+            return frozenset(pipe for (pipe,) in execute_one(self._connection, _queries.pipes()))
+        except apsw.Error:
+            return None
 
     def _data_version(self) -> int:
         try:
