@@ -15,8 +15,8 @@ from pillarbox.settings import load_settings
 
 SESSIONS = 1000
 CRITICAL = "agent_stop"
-# As many as without the setting.
-AT_ONCE = 64
+# As the other pipes and PgQueuer: as many sessions as those have jobs.
+AT_ONCE = 500
 
 
 @asynccontextmanager
