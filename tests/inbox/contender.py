@@ -21,10 +21,9 @@ async def contend(url: str, key: str) -> None:
     async with Pillarbox.open(url, settings=settings) as box:
         while True:
             begun = await box.inbox.try_begin(key)
-            if begun.lease_id is not None and begun.expires_at is not None:
-                if await hold(box, key, begun.lease_id, begun.expires_at):
-                    print("gives-up", begun.lease_id, uptime(), flush=True)
-                    await box.inbox.release(key, begun.lease_id)
+            if begun.lease_id and begun.expires_at and await hold(box, key, begun.lease_id, begun.expires_at):
+                print("gives-up", begun.lease_id, uptime(), flush=True)
+                await box.inbox.release(key, begun.lease_id)
             # Whoever had it waits like the others, who would hardly ever come between its release and its next try.
             await asyncio.sleep(random.uniform(0, 0.01))
 
