@@ -49,6 +49,16 @@ STORING = (
         ("tests/contracts/test_postgres.py::test_a_connection_cut_at_commit_leaves_exactly_one_row",),
     ),
     Bug(
+        "a commit whose answer was lost is run again as if nothing had come of it",
+        "src/pillarbox/storage/postgres_exchange.py",
+        "        self.result = result if self._changes else None\n",
+        "        self.result = None\n",
+        (
+            "tests/contracts/test_lost_answers.py::test_a_message_is_stored_once_and_has_the_id_it_was_given",
+            "tests/contracts/test_lost_answers.py::test_an_event_is_stored_once_and_has_the_id_it_was_given",
+        ),
+    ),
+    Bug(
         "new work is taken until the last byte of the disk",
         "src/pillarbox/storage/reserve.py",
         "            return self._look(spare)\n",

@@ -10,7 +10,7 @@ from typing import Any
 
 from pillarbox.box import open_database
 from pillarbox.settings import Settings
-from pillarbox.storage import Database, Row, Step
+from pillarbox.storage import Database, Row, Step, ending
 from pillarbox.storage.queries import Query, parse_queries
 
 _TEXT = """
@@ -26,6 +26,9 @@ INSERT INTO note (id, body) VALUES (:id, :body) RETURNING id
 -- name: add_set
 INSERT INTO note (id, body, at)
 SELECT rows.id, rows.body, rows.at FROM :rows(id bigint, body text, at instant) WHERE true
+
+-- name: with_id
+SELECT id FROM note WHERE id = :id
 
 -- name: all
 SELECT id, body, at FROM note ORDER BY id
@@ -73,6 +76,19 @@ def add(note_id: int, body: str | None = "a") -> Step[int]:
 def add_answering(note_id: int, body: str | None = "a") -> Step[int]:
     rows = yield queries.add_answering(id=note_id, body=body)
     return int(rows[0][0])
+
+
+def add_last(note_id: int, body: str | None = "a") -> Step[int]:
+    """Adds a note with the end of the transaction, which shortens it once more."""
+    yield queries.lock(id=note_id)
+    return (
+        yield from ending(
+            queries.add_answering(id=note_id, body=body),
+            queries.set_body(id=note_id, body="last" if body else None),
+            again=queries.with_id(id=note_id),
+            result=lambda rows: int(rows[0][0]),
+        )
+    )
 
 
 def add_set(rows: Sequence[tuple[int, str, datetime | None]]) -> Step[None]:

@@ -18,7 +18,7 @@ import pytest
 from pillarbox.errors import InvalidInput, Refused, Unavailable
 from pillarbox.storage import Database, News, Row, Step, instant, together
 from tests.contracts import notes
-from tests.contracts.notes import add, add_answering, ids, opened, queries, with_notes
+from tests.contracts.notes import add, add_answering, add_last, ids, opened, queries, with_notes
 from tests.servers.daemon import SECONDS
 
 CONSTRAINT = (apsw.ConstraintError, psycopg.IntegrityError)
@@ -89,14 +89,29 @@ async def test_a_bad_row_fails_alone_among_a_hundred_concurrent_works(database: 
     works: list[Callable[[], Step[int]]] = [partial(add, number) for number in range(100)]
     works[17] = partial(add, 17, None)
     works[42] = partial(add_answering, 42, None)
+    works[43] = partial(add_last, 43)
+    works[44] = partial(add_last, 44, None)
     works[64] = refused
     answers = await asyncio.gather(*map(database.write, works), return_exceptions=True)
     assert isinstance(answers[17], CONSTRAINT)
     assert isinstance(answers[42], CONSTRAINT)
+    assert isinstance(answers[44], CONSTRAINT)
     assert isinstance(answers[64], Refused)
-    good = [number for number in range(100) if number not in (17, 42, 64)]
+    good = [number for number in range(100) if number not in (17, 42, 44, 64)]
     assert [answers[number] for number in good] == good
     assert await ids(database) == good
+
+
+async def test_what_ends_a_work_is_on_disk_with_it_or_leaves_nothing(database: Database) -> None:
+    def work(body: str | None) -> Step[int]:
+        yield from add(1)
+        return (yield from add_last(2, body))
+
+    with pytest.raises(CONSTRAINT):
+        await database.write(lambda: work(None))
+    assert await ids(database) == []
+    assert await database.write(lambda: work("a")) == 2
+    assert [(row[0], row[1]) for row in await database.read(notes.everything)] == [(1, "a"), (2, "last")]
 
 
 async def test_what_was_written_is_read_at_once(database: Database) -> None:

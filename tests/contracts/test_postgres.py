@@ -19,7 +19,7 @@ from pillarbox.storage.migrate import migrate
 from pillarbox.storage.postgres import PostgresDatabase
 from tests.conftest import skip_or_fail
 from tests.contracts import notes
-from tests.contracts.notes import add, add_answering, ids, opened, queries, with_notes
+from tests.contracts.notes import add, add_answering, add_last, ids, opened, queries, with_notes
 from tests.servers.pgbouncer import transaction_pooler
 from tests.servers.postgres import PostgresServer, ServerMissing
 from tests.servers.postgres_proxy import PostgresProxy, Trouble, proxy_before
@@ -186,6 +186,32 @@ async def test_other_nodes_hear_which_pipe_has_new_work(postgres_url: str) -> No
         assert await asyncio.to_thread(heard.get, timeout=10) == News()
 
 
+async def test_a_pipe_that_was_quiet_is_rung_for_with_the_commit_and_a_busy_one_after_it(postgres_url: str) -> None:
+    async with with_notes(postgres_url) as writer, opened(postgres_url) as listener:
+        heard: queue.Queue[News] = queue.Queue()
+        listener.watch(heard.put)
+        assert await asyncio.to_thread(heard.get, timeout=10) == News()
+        with psycopg.connect(postgres_url, autocommit=True) as beside:
+            beside.execute("LISTEN pillarbox")
+            for number in range(3):
+                await writer.write_new(partial(add_answering, number), ring="hooks")
+            rings = list(beside.notifies(timeout=10, stop_after=2))
+        # The first by whoever committed it, the others together by whoever rings for all.
+        assert len({ring.pid for ring in rings}) == 2
+        for _ in rings:
+            assert await asyncio.to_thread(heard.get, timeout=10) == News(frozenset({"hooks"}), only_work=True)
+
+
+async def test_a_work_that_fails_rings_for_nobody(postgres_url: str) -> None:
+    async with with_notes(postgres_url) as writer:
+        with psycopg.connect(postgres_url, autocommit=True) as beside:
+            beside.execute("LISTEN pillarbox")
+            with pytest.raises(psycopg.IntegrityError):
+                await writer.write_new(partial(add_last, 1, None), ring="hooks")
+            beside.execute("NOTIFY pillarbox, 'the end'")
+            assert [ring.payload for ring in beside.notifies(timeout=10, stop_after=1)] == ["the end"]
+
+
 async def test_a_busy_pool_says_so_in_time(postgres_url: str) -> None:
     database = PostgresDatabase(postgres_url, pool_size=1, busy_timeout=0.3)
     entered, leave = threading.Event(), threading.Event()
@@ -207,7 +233,7 @@ async def test_a_busy_pool_says_so_in_time(postgres_url: str) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["cut before commit", "cut after commit"])
-@pytest.mark.parametrize("work", [add, add_answering])
+@pytest.mark.parametrize("work", [add, add_answering, add_last])
 async def test_a_connection_cut_at_commit_leaves_exactly_one_row(
     proxy: PostgresProxy, trouble: Trouble, work: Adding
 ) -> None:

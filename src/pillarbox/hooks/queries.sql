@@ -23,6 +23,11 @@ WHERE true
 ON CONFLICT (event_key) WHERE event_key IS NOT NULL DO NOTHING
 RETURNING session_id, seq, id
 
+-- name: stored
+-- What stands at these places, where an insert took effect and nobody heard its answer; on idx_hook_outbox_order.
+SELECT q.session_id, q.seq, q.id FROM :rows(session_id text, seq bigint)
+JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq = rows.seq
+
 -- name: by_keys
 SELECT event_key, id FROM hook_outbox WHERE event_key :in(keys text)
 

@@ -9,11 +9,13 @@ from datetime import datetime
 
 from pillarbox.hooks.model import Stored
 from pillarbox.sessions.registry import unknown_session
-from pillarbox.storage import Step, checksum, load_queries, together
+from pillarbox.storage import Row, Step, checksum, ending, load_queries, together
 
 queries = load_queries("pillarbox.hooks")
 
 Answer = Stored | Exception
+
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,52 +43,95 @@ class Locked:
 
 def lock(session_ids: Iterable[str]) -> Step[dict[str, Locked]]:
     """The strands of these sessions, held until the transaction ends."""
-    rows = yield queries.lock_strands(session_ids=sorted(set(session_ids)))
+    return _locked((yield queries.lock_strands(session_ids=sorted(set(session_ids)))))
+
+
+def _locked(rows: Iterable[Row]) -> dict[str, Locked]:
     return {row[0]: Locked(row[0], row[1], row[2], row[3], bool(row[4])) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """Events and the places they get in their strands."""
+
+    rows: list[tuple[object, ...]]
+    positions: dict[tuple[str, int], int]
+    next_seq: dict[str, int]
+
+    def answer(self, stored: Iterable[Row], answers: list[Answer]) -> list[Answer]:
+        """Put in what was stored; the answers to the others stay."""
+        for session_id, seq, row_id in stored:
+            answers[self.positions[session_id, seq]] = Stored(row_id)
+        return answers
+
+    def lengthened(self, stored: Iterable[tuple[str, int]]) -> list[tuple[object, ...]]:
+        """The strands of what was stored: their next places, how much was added, and the first of it."""
+        heads: dict[str, int] = {}
+        added: Counter[str] = Counter()
+        for session_id, seq in stored:
+            heads[session_id] = min(seq, heads.get(session_id, seq))
+            added[session_id] += 1
+        return [(key, self.next_seq[key], added[key], heads[key]) for key in sorted(heads)]
 
 
 def enqueue(items: Sequence[Checked], *, now: datetime) -> Step[list[Answer]]:
     """Store a set of events, in the order given within each session; one answer for each."""
-    strands = yield from _lock_or_open({item.session_id for item in items})
-    fresh = [position for position, item in enumerate(items) if item.session_id in strands]
-    answers: list[Answer] = [unknown_session(item.session_id) for item in items]
-    if fresh:
-        yield from _insert(items, fresh, strands, answers, now)
+    adding, answers = yield from _prepare(items)
+    if not adding.rows:
+        return answers
+    stored = yield queries.insert(rows=adding.rows, now=now)
+    adding.answer(stored, answers)
+    places = {(session_id, seq) for session_id, seq, _ in stored}
+    if known := [position for place, position in adding.positions.items() if place not in places]:
+        yield from _answer_known(items, known, answers)
+    if places:
+        yield queries.lengthen(rows=adding.lengthened(places), now=now)
     return answers
 
 
+def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answer]]:
+    """The same as a whole transaction, which ends a round trip sooner where none of the events can have been stored before."""
+    if any(item.key for item in items):
+        return (yield from enqueue(items, now=now))
+    adding, answers = yield from _prepare(items)
+    if not adding.rows:
+        return answers
+    return (
+        yield from ending(
+            queries.insert(rows=adding.rows, now=now),
+            queries.lengthen(rows=adding.lengthened(adding.positions), now=now),
+            again=queries.stored(rows=list(adding.positions)),
+            result=lambda stored: adding.answer(stored, answers),
+        )
+    )
+
+
+def _prepare(items: Sequence[Checked]) -> Step[tuple[_Addition, list[Answer]]]:
+    """Lock the strands and give each event its place; the answers to those whose session nobody knows."""
+    strands = yield from _lock_or_open({item.session_id for item in items})
+    adding = _Addition([], {}, {session_id: strand.next_seq for session_id, strand in strands.items()})
+    for position, item in enumerate(items):
+        if item.session_id in strands:
+            seq = adding.next_seq[item.session_id]
+            adding.next_seq[item.session_id] = seq + 1
+            adding.positions[item.session_id, seq] = position
+            sum_ = checksum(item.session_id, item.event_type, item.payload_json)
+            told = (item.event_type, item.key, item.created_at, item.payload_json, sum_, item.trace)
+            adding.rows.append((item.session_id, seq, *told))
+    return adding, [unknown_session(item.session_id) for item in items]
+
+
 def _lock_or_open(session_ids: set[str]) -> Step[dict[str, Locked]]:
-    strands = yield from lock(session_ids)
+    """The strands, locked; those of a few sessions are opened without asking first, which saves a round trip."""
+    names = sorted(session_ids)
+    if len(names) <= _FEW:
+        _, rows = yield from together(queries.open_strands(session_ids=names), queries.lock_strands(session_ids=names))
+        return _locked(rows)
+    strands = yield from lock(names)
     if missing := session_ids - strands.keys():
         yield queries.open_strands(session_ids=sorted(missing))
         strands |= yield from lock(missing)
     return strands
-
-
-def _insert(
-    items: Sequence[Checked], fresh: Sequence[int], strands: dict[str, Locked], answers: list[Answer], now: datetime
-) -> Step[None]:
-    next_seq = {session_id: strand.next_seq for session_id, strand in strands.items()}
-    rows, places = [], {}
-    for position in fresh:
-        item = items[position]
-        seq = next_seq[item.session_id]
-        next_seq[item.session_id] = seq + 1
-        places[item.session_id, seq] = position
-        sum_ = checksum(item.session_id, item.event_type, item.payload_json)
-        told = (item.event_type, item.key, item.created_at, item.payload_json, sum_, item.trace)
-        rows.append((item.session_id, seq, *told))
-    heads: dict[str, int] = {}
-    added: Counter[str] = Counter()
-    for session_id, seq, row_id in (yield queries.insert(rows=rows, now=now)):
-        answers[places.pop((session_id, seq))] = Stored(row_id)
-        heads[session_id] = min(seq, heads.get(session_id, seq))
-        added[session_id] += 1
-    if places:
-        yield from _answer_known(items, list(places.values()), answers)
-    if heads:
-        lengthened = [(key, next_seq[key], added[key], heads[key]) for key in sorted(heads)]
-        yield queries.lengthen(rows=lengthened, now=now)
 
 
 def _answer_known(items: Sequence[Checked], left: Sequence[int], answers: list[Answer]) -> Step[None]:

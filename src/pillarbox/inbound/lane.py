@@ -13,7 +13,7 @@ from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
-from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, instant, is_intact, together
+from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, ending, instant, is_intact, together
 from pillarbox.strands import StrandLeases
 from pillarbox.text import printable
 
@@ -71,8 +71,17 @@ class InboundLane(StrandLeases[Parcel]):
     async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[Parcel]:
         def work() -> Step[Turn[Parcel]]:
             lost = yield from self._settle(_not_failed(settlements), now)
-            claimed = (yield from self._claim(lease, room, now)) if room.slots > 0 else []
-            return Turn(claimed, lost)
+            heads = (yield from self._claim(lease, room, now)) if room.slots > 0 else []
+            if not heads:
+                return Turn([], lost)
+            rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
+            return (
+                yield from ending(
+                    queries.take_rows(rows=rows, now=now),
+                    again=queries.taken_rows(rows=rows),
+                    result=lambda taken: Turn(_strands(heads, taken), lost),
+                )
+            )
 
         failed_too_late = await self._fail_all(settlements, now)
         turn = await self._database.write(work)
@@ -121,8 +130,8 @@ class InboundLane(StrandLeases[Parcel]):
 
         await self._database.write(work)
 
-    def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
-        """Rescue, then take heads; where a destination is full, from the others."""
+    def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Row]]:
+        """Rescue, then take strands; where a destination is full, from the others. Their rows are still to be taken."""
         heads: list[Row] = []
         looks = self._looks(room, now)
         overdue, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), *looks)
@@ -133,7 +142,7 @@ class InboundLane(StrandLeases[Parcel]):
         if room.full and room.slots > 0:
             found = yield from together(*(yield from self._looks_elsewhere(room, now)))
             room = yield from self._take_strands(found, heads, lease, room, now)
-        return (yield from self._take_rows(heads, now)) if heads else []
+        return heads
 
     def _looks(self, room: Room, now: datetime) -> list[Statement]:
         if room.full:
@@ -197,16 +206,6 @@ class InboundLane(StrandLeases[Parcel]):
             heads += taken
         return room
 
-    def _take_rows(self, heads: Sequence[Row], now: datetime) -> Step[list[Strand[Parcel]]]:
-        rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
-        taken = {(row[1], row[2]): row for row in (yield queries.take_rows(rows=rows, now=now))}
-        if missing := [session_id for session_id, seq, _ in rows if (session_id, seq) not in taken]:
-            raise Unavailable(f"The queue of session {printable(missing[0])} does not fit together. {DAMAGED}")
-        return [
-            Strand(session_id, destination, token + 1, (_parcel(taken[session_id, seq], target, state),))
-            for session_id, destination, token, seq, target, state in heads
-        ]
-
     def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
         later = now + self._rescue.later
         rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
@@ -264,6 +263,16 @@ class InboundLane(StrandLeases[Parcel]):
         if not _still_held(settlement, (yield from strands.lock({key}))):
             return None
         return (yield from self._sessions.closing(key, now, reason=reason))
+
+
+def _strands(heads: Sequence[Row], rows: Sequence[Row]) -> list[Strand[Parcel]]:
+    taken = {(row[1], row[2]): row for row in rows}
+    if missing := [head[0] for head in heads if (head[0], head[3]) not in taken]:
+        raise Unavailable(f"The queue of session {printable(missing[0])} does not fit together. {DAMAGED}")
+    return [
+        Strand(session_id, destination, token + 1, (_parcel(taken[session_id, seq], target, state),))
+        for session_id, destination, token, seq, target, state in heads
+    ]
 
 
 def _parcel(row: Row, target: str, state: str) -> Parcel:

@@ -34,6 +34,11 @@ WHERE true
 ON CONFLICT (origin, source_message_id) WHERE source_message_id IS NOT NULL DO NOTHING
 RETURNING session_id, seq, id
 
+-- name: stored
+-- What stands at these places, where an insert took effect and nobody heard its answer; on idx_inbound_queue_order.
+SELECT q.session_id, q.seq, q.id FROM :rows(session_id text, seq bigint)
+JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq
+
 -- name: lengthen
 -- An empty strand gets its first row as head; any other keeps the head it has.
 UPDATE inbound_strand
@@ -106,6 +111,17 @@ RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound
     inbound_queue.attempt_count, inbound_queue.death_count, inbound_queue.next_retry_at, inbound_queue.last_error,
     inbound_queue.locked_at, inbound_queue.source_message_id, inbound_queue.source_channel_id, inbound_queue.token,
     inbound_queue.confirmed_at, inbound_queue.checksum, inbound_queue.trace
+
+-- name: taken_rows
+-- The same of rows that were taken, where nobody heard the answer to that.
+SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
+    q.content, q.payload_json, q.actor_id, q.actor_name,
+    q.actor_avatar_url, q.status, q.created_at, q.processed_at,
+    q.attempt_count, q.death_count, q.next_retry_at, q.last_error,
+    q.locked_at, q.source_message_id, q.source_channel_id, q.token,
+    q.confirmed_at, q.checksum, q.trace
+FROM :rows(session_id text, seq bigint, token bigint)
+JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq AND q.token = rows.token
 
 -- name: held_by
 -- What one holder has in flight, on idx_inbound_strand_lease.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ from pillarbox.errors import DuplicateMismatch
 from pillarbox.inbound.model import Enqueued, NewMessage
 from pillarbox.inbound.positions import Position, moving
 from pillarbox.sessions.registry import closed_session, unknown_session
-from pillarbox.storage import Row, Step, checksum, load_queries, together
+from pillarbox.storage import Row, Step, checksum, ending, load_queries, together
 from pillarbox.text import printable
 
 queries = load_queries("pillarbox.inbound")
@@ -34,7 +34,7 @@ class Checked:
 
 
 def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step[list[Answer]]:
-    """Store a set of messages, each once, in the order given within each session; one answer for each."""
+    """Store a set of messages, each once, in the order given within each session; one answer for each. A whole transaction."""
     strands, known = yield from _lock_and_look_up(items)
     answers: list[Answer | None] = [None] * len(items)
     fresh: list[int] = []
@@ -49,10 +49,75 @@ def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step
             answers[position] = closed_session(item.new.session_id)
         elif source is None or first_of.setdefault(source, position) == position:
             fresh.append(position)
-    yield from _insert(items, fresh, strands, answers, now=now, gate=gate)
+    adding = _Addition.of(items, fresh, strands, now=now, gate=gate)
+    if adding.rows and not any(item.source or item.position for item in items):
+        # Nothing can be refused and nothing moves: it takes no answer to know the rest.
+        return (yield from adding.ending(answers))
+    if adding.rows:
+        stored = yield queries.insert(rows=adding.rows)
+        adding.answer(stored, answers)
+        if stored:
+            yield queries.lengthen(rows=adding.lengthened((session_id, seq) for session_id, seq, _ in stored))
     yield from _answer_the_rest(items, answers)
     yield from moving(_reached(items, answers))
     return answers  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """Messages and the places they get in their strands."""
+
+    rows: list[tuple[object, ...]]
+    positions: dict[tuple[str, int], int]
+    next_seq: dict[str, int]
+    due: dict[str, datetime]
+
+    @classmethod
+    def of(
+        cls,
+        items: Sequence[Checked],
+        fresh: Sequence[int],
+        strands: dict[str, Locked],
+        *,
+        now: datetime,
+        gate: timedelta,
+    ) -> _Addition:
+        adding = cls([], {}, {}, {})
+        for position in fresh:
+            session_id = items[position].new.session_id
+            strand = strands[session_id]
+            seq = adding.next_seq.get(session_id, strand.next_seq)
+            adding.next_seq[session_id] = seq + 1
+            adding.due[session_id] = strand.due(now, gate)
+            adding.positions[session_id, seq] = position
+            adding.rows.append(_columns(items[position], seq, now))
+        return adding
+
+    def answer(self, stored: Iterable[Row], answers: list[Answer | None]) -> list[Answer]:
+        """Put in what was stored; the answers to the others stay."""
+        for session_id, seq, row_id in stored:
+            answers[self.positions[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
+        return answers  # type: ignore[return-value]
+
+    def lengthened(self, stored: Iterable[tuple[str, int]]) -> list[tuple[object, ...]]:
+        """The strands of what was stored: their next places, how much was added, the first of it, and when that is due."""
+        heads: dict[str, int] = {}
+        added: Counter[str] = Counter()
+        for session_id, seq in stored:
+            heads[session_id] = min(seq, heads.get(session_id, seq))
+            added[session_id] += 1
+        return [(key, self.next_seq[key], added[key], heads[key], self.due[key]) for key in sorted(heads)]
+
+    def ending(self, answers: list[Answer | None]) -> Step[list[Answer]]:
+        """Store all of it, which ends the transaction."""
+        return (
+            yield from ending(
+                queries.insert(rows=self.rows),
+                queries.lengthen(rows=self.lengthened(self.positions)),
+                again=queries.stored(rows=list(self.positions)),
+                result=lambda stored: self.answer(stored, answers),
+            )
+        )
 
 
 def _reached(items: Sequence[Checked], answers: Sequence[Answer | None]) -> Iterator[Position]:
@@ -102,36 +167,6 @@ def _locked(rows: list[Row]) -> dict[str, Locked]:
 
 def _by_source(rows: list[Row]) -> dict[tuple[str, str], Row]:
     return {(row[0], row[1]): row for row in rows}
-
-
-def _insert(
-    items: Sequence[Checked],
-    fresh: list[int],
-    strands: dict[str, Locked],
-    answers: list[Answer | None],
-    *,
-    now: datetime,
-    gate: timedelta,
-) -> Step[None]:
-    if not fresh:
-        return
-    next_seq = {session_id: strand.next_seq for session_id, strand in strands.items()}
-    rows, places = [], {}
-    for position in fresh:
-        new, seq = items[position].new, next_seq[items[position].new.session_id]
-        next_seq[new.session_id] = seq + 1
-        places[new.session_id, seq] = position
-        rows.append(_columns(items[position], seq, now))
-    heads: dict[str, int] = {}
-    added: Counter[str] = Counter()
-    for session_id, seq, row_id in (yield queries.insert(rows=rows)):
-        answers[places[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
-        heads[session_id] = min(seq, heads.get(session_id, seq))
-        added[session_id] += 1
-    if heads:
-        yield queries.lengthen(
-            rows=[(key, next_seq[key], added[key], heads[key], strands[key].due(now, gate)) for key in sorted(heads)]
-        )
 
 
 def _answer_the_rest(items: Sequence[Checked], answers: list[Answer | None]) -> Step[None]:

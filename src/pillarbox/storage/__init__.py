@@ -1,7 +1,7 @@
 """Databases: transactions as generators of statements, run alike on SQLite, PostgreSQL and CockroachDB."""
 
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
-from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, together
+from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, ending, together
 from pillarbox.storage.queries import Query, load_queries
 from pillarbox.storage.values import instant, instant_or_none
 
@@ -16,6 +16,7 @@ __all__ = [
     "Step",
     "Work",
     "checksum",
+    "ending",
     "instant",
     "instant_or_none",
     "is_intact",

@@ -37,6 +37,15 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
+class Last:
+    """What ends a transaction: see `ending`."""
+
+    statements: tuple[Statement, ...]
+    again: Statement
+    result: Callable[[list[Row]], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class News:
     """What another process may have committed: which pipes may have work, if that is known, and whether that is all."""
 
@@ -47,13 +56,23 @@ class News:
         return self.work is None or pipe in self.work
 
 
-Step = Generator[Statement | Together, list[Any], T]
+Step = Generator[Statement | Together | Last, list[Any], T]
 Work = Callable[[], Step[T]]
 
 
 def together(*statements: Statement) -> Step[list[list[Row]]]:
     """Run several statements at once; answers the rows of each."""
     return (yield Together(statements))
+
+
+def ending(*statements: Statement, again: Statement, result: Callable[[list[Row]], T]) -> Step[T]:
+    """End a transaction with these, which can be sent together with its commit; nothing of the step is run after that.
+
+    What the first of them answers makes the result. Should that be lost on its way although the commit took effect, `again`
+    brings the same rows.
+    """
+    yield Last(statements, again, result)
+    raise AssertionError("a step ends with what is last")
 
 
 class Database(Protocol):
@@ -77,8 +96,11 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T: ...
 
-    async def write_new(self, work: Work[T]) -> T:
-        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun."""
+    async def write_new(self, work: Work[T], *, ring: str | None = None) -> T:
+        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun.
+
+        Rings for the pipe so named, as `ring` would, but with the commit where that costs others nothing.
+        """
 
     async def read(self, work: Work[T]) -> T: ...
 

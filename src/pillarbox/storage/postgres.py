@@ -23,7 +23,7 @@ from pillarbox.storage.database import News, Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.postgres_bell import PostgresBell
-from pillarbox.storage.postgres_exchange import Exchange, answers, ask
+from pillarbox.storage.postgres_exchange import Exchange, Result, Said, answers, ask
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
     begin_of,
@@ -68,7 +68,7 @@ _CREATED_TWICE = (errors.UniqueViolation, errors.DuplicateTable, errors.Duplicat
 class _CommitUnknown(Exception):
     """The connection broke while COMMIT was under way."""
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self, result: Result) -> None:
         super().__init__("the answer to COMMIT did not arrive")
         self.result = result
 
@@ -135,24 +135,30 @@ class PostgresDatabase:
         """A write whose statements may take as long as they need."""
         return await self._submit(partial(self.write_blocking, limited=False), work)
 
-    async def write_new(self, work: Work[T]) -> T:
+    async def write_new(self, work: Work[T], *, ring: str | None = None) -> T:
         # How much room the server has, only the server knows; it says DiskFull.
-        return await self.write(work)
+        if ring is None or self.cockroach:
+            return await self.write(work)
+        with_commit = None if self.address.pooled else self._bell.with_commit(ring)
+        result: T = await self._submit(partial(self.write_blocking, ring=with_commit), work)
+        if with_commit is None:
+            self._bell.ring(ring)
+        return result
 
     async def read(self, work: Work[T]) -> T:
         return await self._submit(self.read_blocking, work)
 
-    def write_blocking(self, work: Work[T], *, limited: bool = True) -> T:
+    def write_blocking(self, work: Work[T], *, limited: bool = True, ring: Said | None = None) -> T:
         serial = uuid.uuid4().hex
         unknown: _CommitUnknown | None = None
         for pause in self._pauses():
             try:
                 with self._connection() as connection:
                     if unknown is not None and self._did_commit(connection, serial):
-                        result: T = unknown.result
+                        result: T = unknown.result(connection)
                         return result
                     unknown = None
-                    return self._transaction(connection, serial, work, limited=limited)
+                    return self._transaction(connection, serial, work, limited=limited, ring=ring)
             except _CommitUnknown as error:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
@@ -223,14 +229,15 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
-    def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool) -> T:
+    def _transaction(
+        self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool, ring: Said | None
+    ) -> T:
         """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own.
 
         Not through a pooler: the driver may end a pipeline by asking for a flush, and a pooler that gets one behind the end of a
         transaction keeps a server's connection for a client that wants nothing more.
         """
-        result: T | None = None
-        committing = False
+        exchange: Exchange | None = None
         try:
             with nullcontext() if self.address.pooled else connection.pipeline() as pipeline:
                 connection.execute(self._begin)
@@ -241,15 +248,14 @@ class PostgresDatabase:
                     connection,
                     pipeline,
                     mark=(_MARK, {"writer": self._writer(), "serial": serial}),
+                    ring=ring,
                     touch=self._watchdog.touch if limited else self._watchdog.spare,
                 )
-                result = drive(work, exchange)
-                exchange.send()
-                committing = exchange.changes
-                connection.execute("COMMIT")
+                result: T = drive(work, exchange, exchange.finish)
+                exchange.commit(result)
         except BaseException as error:
-            if committing and _leaves_commit_unknown(error):
-                raise _CommitUnknown(result) from error
+            if exchange is not None and exchange.result and _leaves_commit_unknown(error):
+                raise _CommitUnknown(exchange.result) from error
             _roll_back(connection)
             raise
         return result

@@ -9,10 +9,12 @@ from typing import Any
 import psycopg
 
 from pillarbox.storage.arrays import parameters
-from pillarbox.storage.database import Row, Statement
+from pillarbox.storage.database import Last, Row, Statement
 
 Touch = Callable[[psycopg.Connection[Any]], None]
 Said = tuple[bytes, Mapping[str, Any]]
+Result = Callable[[psycopg.Connection[Any]], Any]
+"""What a transaction came to, to be had on another connection."""
 
 
 class Exchange:
@@ -23,37 +25,79 @@ class Exchange:
     long; and nothing is sent without one behind it. A process that is stopped just then would keep its locks for ever.
 
     Before the first statement that changes anything comes the mark. A transaction that only looks leaves none, and the server has
-    nothing to write to its disk.
+    nothing to write to its disk. The ring is heard by others if and when the commit takes effect.
+
+    From when the commit of a change is on its way, `result` tells what it came to, should nobody hear of its end.
     """
 
     def __init__(
-        self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline | None, *, mark: Said, touch: Touch
+        self,
+        connection: psycopg.Connection[Any],
+        pipeline: psycopg.Pipeline | None,
+        *,
+        mark: Said,
+        ring: Said | None,
+        touch: Touch,
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._mark = mark
+        self._ring = ring
         self._touch = touch
         self._unsent: list[Said] = []
-        self.changes = False
+        self._changes = False
+        self._ended = False
+        self.result: Result | None = None
 
     def __call__(self, statements: Sequence[Statement]) -> list[list[Row]]:
         self._touch(self._connection)
-        if not self.changes and any(statement.query.changes for statement in statements):
-            self.changes = True
-            self._unsent.append(self._mark)
-        self._unsent += [(_text(statement), parameters(statement)) for statement in statements]
+        self._add(statements)
         if not any(statement.query.answers for statement in statements):
             return [[] for _ in statements]
-        cursors = self.send()
-        if self._pipeline is not None:
-            _push(self._connection)
-            self._pipeline.sync()
+        cursors = self._send()
+        self._await()
         return answers(cursors[-len(statements) :], statements)
 
-    def send(self) -> list[psycopg.Cursor[Any]]:
+    def finish(self, last: Last) -> Any:
+        """Send what is last together with the commit, in one round trip; the result that it makes."""
+        self._touch(self._connection)
+        first = self._add(last.statements)
+        cursor = self._commit(lambda connection: last.result(ask(connection, last.again).fetchall()))[first]
+        self._await()
+        return last.result(cursor.fetchall())
+
+    def commit(self, result: Any) -> None:
+        """Send what is left and the commit, unless that is done."""
+        if not self._ended:
+            self._commit(lambda connection: result)
+
+    def _commit(self, result: Result) -> list[psycopg.Cursor[Any]]:
+        if self._changes and self._ring:
+            self._unsent.append(self._ring)
+        cursors = self._send()
+        self._ended = True
+        self.result = result if self._changes else None
+        self._connection.execute(b"COMMIT")
+        return cursors
+
+    def _add(self, statements: Sequence[Statement]) -> int:
+        """Keep them until something is sent; where the first of them stands among what is kept."""
+        if not self._changes and any(statement.query.changes for statement in statements):
+            self._changes = True
+            self._unsent.append(self._mark)
+        first = len(self._unsent)
+        self._unsent += [(_text(statement), parameters(statement)) for statement in statements]
+        return first
+
+    def _send(self) -> list[psycopg.Cursor[Any]]:
         """Send what is left; prepared, so that the server reads each text once for a connection."""
         unsent, self._unsent = self._unsent, []
         return [self._connection.execute(text, params, prepare=True) for text, params in unsent]
+
+    def _await(self) -> None:
+        if self._pipeline is not None:
+            _push(self._connection)
+            self._pipeline.sync()
 
 
 def ask(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
