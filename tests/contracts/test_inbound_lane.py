@@ -41,6 +41,14 @@ async def test_a_waiting_head_holds_back_what_stands_behind_it(node: Node) -> No
     assert (await node.claim_one()).rows[0].id == first.id
 
 
+async def test_a_session_whose_message_is_gone_from_a_damaged_file_holds_up_no_other(node: Node) -> None:
+    for session in "abc":
+        await node.open(session)
+    gone, *kept = [await node.put(session) for session in "abc"]
+    await node.sql("DELETE FROM inbound_queue WHERE id = :id", id=gone.id)
+    assert sorted(strand.rows[0].id for strand in await node.claim()) == [each.id for each in kept]
+
+
 async def test_sessions_do_not_wait_for_each_other(node: Node) -> None:
     for session in "abc":
         await node.open(session)

@@ -10,7 +10,9 @@ SELECT session_id FROM sessions WHERE session_id :in(session_ids text)
 -- name: open_strands
 -- A session gets its strand with its first event, if there is such a session; another node may be as quick.
 INSERT INTO hook_strand (session_id, next_seq)
-SELECT session_id, 1 FROM sessions WHERE session_id :in(session_ids text) ORDER BY session_id
+SELECT session_id, 1 FROM sessions
+WHERE session_id :in(session_ids text) AND NOT EXISTS (SELECT 1 FROM hook_strand s WHERE s.session_id = sessions.session_id)
+ORDER BY session_id
 ON CONFLICT (session_id) DO NOTHING
 
 -- name: insert

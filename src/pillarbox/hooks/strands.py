@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from pillarbox.errors import Unavailable
 from pillarbox.hooks.model import Stored
 from pillarbox.sessions.registry import unknown_session
 from pillarbox.storage import Row, Step, checksum, ending, load_queries, together
@@ -14,8 +15,6 @@ from pillarbox.storage import Row, Step, checksum, ending, load_queries, togethe
 queries = load_queries("pillarbox.hooks")
 
 Answer = Stored | Exception
-
-_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,11 @@ class _Addition:
             answers[self.positions[session_id, seq]] = Stored(row_id)
         return answers
 
+    def all_of(self, stored: Sequence[Row]) -> Sequence[Row]:
+        if len(stored) < len(self.positions):
+            raise Unavailable("Events were stored and cannot be found again; look for them before they are sent again.")
+        return stored
+
     def lengthened(self, stored: Iterable[tuple[str, int]]) -> list[tuple[object, ...]]:
         """The strands of what was stored: their next places, how much was added, and the first of it."""
         heads: dict[str, int] = {}
@@ -101,7 +105,7 @@ def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answe
             queries.insert(rows=adding.rows, now=now),
             queries.lengthen(rows=adding.lengthened(adding.positions), now=now),
             again=queries.stored(rows=list(adding.positions)),
-            result=lambda stored: adding.answer(stored, answers),
+            result=lambda stored: adding.answer(adding.all_of(stored), answers),
         )
     )
 
@@ -122,16 +126,10 @@ def _prepare(items: Sequence[Checked]) -> Step[tuple[_Addition, list[Answer]]]:
 
 
 def _lock_or_open(session_ids: set[str]) -> Step[dict[str, Locked]]:
-    """The strands, locked; those of a few sessions are opened without asking first, which saves a round trip."""
+    """The strands, locked; first those that are missing are opened, by everybody, so that nobody deadlocks."""
     names = sorted(session_ids)
-    if len(names) <= _FEW:
-        _, rows = yield from together(queries.open_strands(session_ids=names), queries.lock_strands(session_ids=names))
-        return _locked(rows)
-    strands = yield from lock(names)
-    if missing := session_ids - strands.keys():
-        yield queries.open_strands(session_ids=sorted(missing))
-        strands |= yield from lock(missing)
-    return strands
+    _, rows = yield from together(queries.open_strands(session_ids=names), queries.lock_strands(session_ids=names))
+    return _locked(rows)
 
 
 def _answer_known(items: Sequence[Checked], left: Sequence[int], answers: list[Answer]) -> Step[None]:

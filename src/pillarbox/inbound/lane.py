@@ -8,14 +8,16 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
-from pillarbox.errors import Unavailable
 from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
 from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, ending, instant, is_intact, together
 from pillarbox.strands import StrandLeases
+from pillarbox.telemetry import logger
 from pillarbox.text import printable
+
+log = logger(__name__)
 
 _MOST_RESCUED = 500
 _MOST_WALKED = 64
@@ -266,13 +268,15 @@ class InboundLane(StrandLeases[Parcel]):
 
 
 def _strands(heads: Sequence[Row], rows: Sequence[Row]) -> list[Strand[Parcel]]:
+    """What was taken; a strand whose row is not there waits for the end of its lease, and holds up no other."""
     taken = {(row[1], row[2]): row for row in rows}
-    if missing := [head[0] for head in heads if (head[0], head[3]) not in taken]:
-        raise Unavailable(f"The queue of session {printable(missing[0])} does not fit together. {DAMAGED}")
-    return [
-        Strand(session_id, destination, token + 1, (_parcel(taken[session_id, seq], target, state),))
-        for session_id, destination, token, seq, target, state in heads
-    ]
+    strands_taken = []
+    for session_id, destination, token, seq, target, state in heads:
+        if row := taken.get((session_id, seq)):
+            strands_taken.append(Strand(session_id, destination, token + 1, (_parcel(row, target, state),)))
+        else:
+            log.error("a message is not where its session's queue has it", session_id=session_id, seq=seq, hint=DAMAGED)
+    return strands_taken
 
 
 def _parcel(row: Row, target: str, state: str) -> Parcel:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pillarbox.errors import DuplicateMismatch
+from pillarbox.errors import DuplicateMismatch, Unavailable
 from pillarbox.inbound.model import Enqueued, NewMessage
 from pillarbox.inbound.positions import Position, moving
 from pillarbox.sessions.registry import closed_session, unknown_session
@@ -99,6 +99,13 @@ class _Addition:
             answers[self.positions[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
         return answers  # type: ignore[return-value]
 
+    def _all_of(self, stored: Sequence[Row]) -> Sequence[Row]:
+        if len(stored) < len(self.positions):
+            raise Unavailable(
+                "Messages were stored and cannot be found again; look for them before they are sent again."
+            )
+        return stored
+
     def lengthened(self, stored: Iterable[tuple[str, int]]) -> list[tuple[object, ...]]:
         """The strands of what was stored: their next places, how much was added, the first of it, and when that is due."""
         heads: dict[str, int] = {}
@@ -115,7 +122,7 @@ class _Addition:
                 queries.insert(rows=self.rows),
                 queries.lengthen(rows=self.lengthened(self.positions)),
                 again=queries.stored(rows=list(self.positions)),
-                result=lambda stored: self.answer(stored, answers),
+                result=lambda stored: self.answer(self._all_of(stored), answers),
             )
         )
 

@@ -62,6 +62,9 @@ _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
 
 # The server ends what is idle in a transaction for too long, as one that was stopped and goes on now.
 _LOST = (psycopg.OperationalError, errors.IdleInTransactionSessionTimeout)
+# Of a notification, if there was one: the queue of them is full, because a listener of any database is stuck, or this role may
+# not say any.
+_REFUSED_RING = (errors.ProgramLimitExceeded, errors.InsufficientPrivilege)
 _CREATED_TWICE = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 
 
@@ -141,7 +144,7 @@ class PostgresDatabase:
             return await self.write(work)
         with_commit = None if self.address.pooled else self._bell.with_commit(ring)
         result: T = await self._submit(partial(self.write_blocking, ring=with_commit), work)
-        if with_commit is None:
+        if with_commit is None or self._bell.refused:
             self._bell.ring(ring)
         return result
 
@@ -163,8 +166,15 @@ class PostgresDatabase:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
                 raise Unavailable("The database server only reads at the moment; try again.") from error
+            except _REFUSED_RING:
+                if ring is None:
+                    raise
+                # Perhaps no ring can be said; what is to be stored is stored without one.
+                ring = None
+                self._bell.be_refused()
             except _LOST as error:
-                _raise_if_final(error)
+                if unknown is None:
+                    _raise_if_final(error)
             except _CREATED_TWICE as error:
                 if not _two_created_it(error):
                     raise
@@ -251,13 +261,13 @@ class PostgresDatabase:
                     ring=ring,
                     touch=self._watchdog.touch if limited else self._watchdog.spare,
                 )
-                result: T = drive(work, exchange, exchange.finish)
-                exchange.commit(result)
+                exchange.commit(drive(work, exchange, exchange.finish))
         except BaseException as error:
             if exchange is not None and exchange.result and _leaves_commit_unknown(error):
                 raise _CommitUnknown(exchange.result) from error
             _roll_back(connection)
             raise
+        result: T = exchange.concluded()
         return result
 
     def _execute(self, connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:

@@ -26,6 +26,7 @@ _NOTIFY = f"SELECT pg_notify('{_CHANNEL}', %(said)s)".encode()
 _LISTEN = f"LISTEN {_CHANNEL}".encode()
 _QUIET_SECONDS = 0.005
 _LONG_QUIET_SECONDS = 0.02
+_REFUSED_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
 _LONGEST_JOIN = 2.0
 
@@ -46,6 +47,7 @@ class PostgresBell:
         # Who rings: what we say ourselves is no news.
         self.name = secrets.token_hex(4)
         self._rang = 0.0
+        self._refused_until = 0.0
         self._ringing = False
 
     def ring(self, pipe: str) -> None:
@@ -59,10 +61,18 @@ class PostgresBell:
     def with_commit(self, pipe: str) -> Said | None:
         """What to say before a commit; None where something was said shortly before, and `ring` is to be called after it."""
         now = time.monotonic()
-        if now - self._rang < _LONG_QUIET_SECONDS:
+        if now - self._rang < _LONG_QUIET_SECONDS or self.refused:
             return None
         self._rang = now
         return self._said({pipe})
+
+    def be_refused(self) -> None:
+        """A server that does not take a ring must not refuse what comes with it: for a while none goes with a commit."""
+        self._refused_until = time.monotonic() + _REFUSED_SECONDS
+
+    @property
+    def refused(self) -> bool:
+        return time.monotonic() < self._refused_until
 
     def watch(self, rung: Callable[[News], None]) -> None:
         self._start(self._listen, rung)

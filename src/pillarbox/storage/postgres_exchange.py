@@ -46,7 +46,7 @@ class Exchange:
         self._touch = touch
         self._unsent: list[Said] = []
         self._changes = False
-        self._ended = False
+        self._conclude: Callable[[], Any] | None = None
         self.result: Result | None = None
 
     def __call__(self, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -55,27 +55,35 @@ class Exchange:
         if not any(statement.query.answers for statement in statements):
             return [[] for _ in statements]
         cursors = self._send()
-        self._await()
+        if self._pipeline is not None:
+            _push(self._connection)
+            self._pipeline.sync()
         return answers(cursors[-len(statements) :], statements)
 
-    def finish(self, last: Last) -> Any:
-        """Send what is last together with the commit, in one round trip; the result that it makes."""
+    def finish(self, last: Last) -> None:
+        """Send what is last together with the commit, in one round trip, which ends with the pipeline."""
         self._touch(self._connection)
         first = self._add(last.statements)
-        cursor = self._commit(lambda connection: last.result(ask(connection, last.again).fetchall()))[first]
-        self._await()
-        return last.result(cursor.fetchall())
+        cursors = self._commit(lambda connection: last.result(ask(connection, last.again).fetchall()))
+        self._conclude = lambda: last.result(cursors[first].fetchall())
+        if self._pipeline is not None:
+            _push(self._connection)
 
     def commit(self, result: Any) -> None:
         """Send what is left and the commit, unless that is done."""
-        if not self._ended:
+        if self._conclude is None:
             self._commit(lambda connection: result)
+            self._conclude = lambda: result
+
+    def concluded(self) -> Any:
+        """What the transaction came to, after the pipeline has ended."""
+        assert self._conclude is not None
+        return self._conclude()
 
     def _commit(self, result: Result) -> list[psycopg.Cursor[Any]]:
         if self._changes and self._ring:
             self._unsent.append(self._ring)
         cursors = self._send()
-        self._ended = True
         self.result = result if self._changes else None
         self._connection.execute(b"COMMIT")
         return cursors
@@ -93,11 +101,6 @@ class Exchange:
         """Send what is left; prepared, so that the server reads each text once for a connection."""
         unsent, self._unsent = self._unsent, []
         return [self._connection.execute(text, params, prepare=True) for text, params in unsent]
-
-    def _await(self) -> None:
-        if self._pipeline is not None:
-            _push(self._connection)
-            self._pipeline.sync()
 
 
 def ask(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:

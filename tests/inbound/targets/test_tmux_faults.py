@@ -278,6 +278,8 @@ async def test_messages_come_once_and_in_order_through_failing_calls_and_a_missi
         assert await recorder.read(1) == b"\r"
         for number in range(2, 6):
             assert await recorder.submission() == submitted(f"message {number}")
+        # What was typed and not marked when the terminal went away would rightly be typed again.
+        await until_empty(box)
         stage.tmux("new-session", "-d", "-s", "keeps the server", "cat")
         stage.tmux("kill-session", "-t", "=agent:")
         await enqueue(box, 6, 11)
@@ -292,6 +294,12 @@ async def test_messages_come_once_and_in_order_through_failing_calls_and_a_missi
 async def enqueue(box: Pillarbox, first: int, behind_last: int) -> None:
     for number in range(first, behind_last):
         await box.inbound.enqueue(session_id="s1", origin="test", content=f"message {number}")
+
+
+async def until_empty(box: Pillarbox) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await box.inbound.queue("s1")).head is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 async def until_failed(box: Pillarbox, error: str) -> None:
