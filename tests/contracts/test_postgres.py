@@ -1,7 +1,6 @@
 """What only PostgreSQL can do to us: conflicts, deadlocks, restarts, cut connections, poolers, unsafe servers."""
 
 import asyncio
-import os
 import queue
 import threading
 import time
@@ -9,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -186,73 +184,6 @@ async def test_other_nodes_hear_which_pipe_has_new_work(postgres_url: str) -> No
         assert await asyncio.to_thread(heard.get, timeout=10) == News(frozenset({"hooks"}), only_work=True)
         writer.ring()
         assert await asyncio.to_thread(heard.get, timeout=10) == News()
-
-
-async def test_a_pipe_that_was_quiet_is_rung_for_with_the_commit_and_a_busy_one_after_it(postgres_url: str) -> None:
-    async with with_notes(postgres_url) as writer, opened(postgres_url) as listener:
-        heard: queue.Queue[News] = queue.Queue()
-        listener.watch(heard.put)
-        assert await asyncio.to_thread(heard.get, timeout=10) == News()
-        with psycopg.connect(postgres_url, autocommit=True) as beside:
-            beside.execute("LISTEN pillarbox")
-            for number in range(3):
-                await writer.write_new(partial(add_answering, number), ring="hooks")
-            rings = list(beside.notifies(timeout=10, stop_after=2))
-        # The first by whoever committed it, the others together by whoever rings for all.
-        assert len({ring.pid for ring in rings}) == 2
-        for _ in rings:
-            assert await asyncio.to_thread(heard.get, timeout=10) == News(frozenset({"hooks"}), only_work=True)
-
-
-async def test_a_work_that_fails_rings_for_nobody(postgres_url: str) -> None:
-    async with with_notes(postgres_url) as writer:
-        with psycopg.connect(postgres_url, autocommit=True) as beside:
-            beside.execute("LISTEN pillarbox")
-            with pytest.raises(psycopg.IntegrityError):
-                await writer.write_new(partial(add_last, 1, None), ring="hooks")
-            beside.execute("NOTIFY pillarbox, 'the end'")
-            assert [ring.payload for ring in beside.notifies(timeout=10, stop_after=1)] == ["the end"]
-
-
-async def test_a_role_that_may_not_ring_stores_all_the_same(postgres_url: str) -> None:
-    role = f"mute_{os.getpid()}"
-    async with with_notes(postgres_url) as owner:
-        with psycopg.connect(postgres_url, autocommit=True) as admin:
-            admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
-            admin.execute(sql.SQL("GRANT ALL ON ALL TABLES IN SCHEMA public TO {}").format(sql.Identifier(role)))
-            admin.execute("REVOKE EXECUTE ON FUNCTION pg_notify FROM PUBLIC")
-        parts = urlsplit(postgres_url)
-        try:
-            async with opened(parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}").geturl()) as mute:
-                for number in range(3):
-                    assert await mute.write_new(partial(add_last, number), ring="hooks") == number
-        finally:
-            with psycopg.connect(postgres_url, autocommit=True) as admin:
-                admin.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
-                admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
-        assert await ids(owner) == [0, 1, 2]
-
-
-async def test_a_full_queue_of_notifications_keeps_nobody_from_storing(private_postgres: PostgresServer) -> None:
-    """One listener that is stuck in a transaction, in whatever database, is enough to fill it."""
-    with psycopg.connect(private_postgres.url, autocommit=True) as admin:
-        admin.execute("ALTER SYSTEM SET max_notify_queue_pages = 64")
-    private_postgres.stop("fast")
-    private_postgres.start()
-    async with with_notes(private_postgres.url) as database:
-        with psycopg.connect(private_postgres.url) as stuck, psycopg.connect(private_postgres.url) as talking:
-            stuck.execute("LISTEN other")
-            stuck.commit()
-            stuck.execute("SELECT 1")
-            with suppress(psycopg.errors.ProgramLimitExceeded):
-                for number in range(1000):
-                    talking.execute("SELECT pg_notify('other', repeat('x', 7000) || %s)", [number])
-                    talking.commit()
-                pytest.fail("the queue is never full")
-            talking.rollback()
-            assert await database.write_new(partial(add_last, 1), ring="hooks") == 1
-            assert await database.write_new(partial(add_answering, 2), ring="hooks") == 2
-        assert await ids(database) == [1, 2]
 
 
 async def test_a_busy_pool_says_so_in_time(postgres_url: str) -> None:

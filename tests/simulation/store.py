@@ -134,11 +134,8 @@ class Link:
         self._fail("store", self._rates().store, Unavailable("cut after"))
         return result
 
-    async def write_new(self, work: Work[T], *, ring: str | None = None) -> T:
-        result = await self.write(work)
-        if ring is not None:
-            self._ring_all()
-        return result
+    async def write_new(self, work: Work[T]) -> T:
+        return await self.write(work)
 
     async def read(self, work: Work[T]) -> T:
         return await self.write(work)

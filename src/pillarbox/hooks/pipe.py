@@ -104,7 +104,7 @@ class Hooks:
         """The same, of an event as it came in."""
         stored = await self._batch.add(check_new_event(new, self._clock.now()))
         self._metrics.stored.inc()
-        self.bell.ring()
+        self._wake(by_new=True)
         return stored
 
     def on(self, *event_types: str) -> Callable[[ListenT], ListenT]:
@@ -187,7 +187,7 @@ class Hooks:
         if stored:
             self._metrics.stored.inc(stored)
             self._metrics.picked_up.inc(stored)
-            self._wake("hooks")
+            self._wake(by_new=True)
         return bool(stored)
 
     def chores(self) -> Sequence[Chore]:
@@ -222,13 +222,12 @@ class Hooks:
         for tail in tuple(self._tails):
             tail.ring()
 
-    def _wake(self, pipe: str = "") -> None:
+    def _wake(self, *, by_new: bool = False) -> None:
         self.bell.ring()
-        self._database.ring(pipe)
+        self._database.ring("hooks" if by_new else "")
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Stored | Exception]:
-        work = partial(strands.enqueue_alone, items, now=self._clock.now())
-        return await self._database.write_new(work, ring="hooks")
+        return await self._database.write_new(partial(strands.enqueue_alone, items, now=self._clock.now()))
 
     async def _deliver(self, row: HookRow) -> Outcome:
         if row.payload is None:

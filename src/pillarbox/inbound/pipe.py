@@ -139,7 +139,7 @@ class Inbound:
             self._metrics.duplicates.inc()
         else:
             self._metrics.enqueued.inc()
-            self.bell.ring()
+            self._wake(by_new=True)
         return answer
 
     async def get(self, message_id: int) -> InboundMessage:
@@ -272,13 +272,13 @@ class Inbound:
         if not news.only_work:
             self.drain.renewal.poke()
 
-    def _wake(self) -> None:
+    def _wake(self, *, by_new: bool = False) -> None:
         self.bell.ring()
-        self._database.ring()
+        self._database.ring("inbound" if by_new else "")
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Enqueued | Exception]:
         work = partial(strands.enqueue, items, now=self._clock.now(), gate=self._policy.startup_gate)
-        return await self._database.write_new(work, ring="inbound")
+        return await self._database.write_new(work)
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
         if not parcel.intact:

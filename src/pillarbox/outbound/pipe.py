@@ -311,19 +311,19 @@ class Outbound:
         return contacts.canonical(channel, contact)
 
     async def _enqueue_set(self, orders: Sequence[Order]) -> Sequence[Queued | Exception]:
-        return await self._database.write_new(partial(enqueue, orders, self._clock.now()), ring="outbound")
+        return await self._database.write_new(partial(enqueue, orders, self._clock.now()))
 
     def _enqueued(self, order: Order) -> None:
         self._observer.enqueued(order)
-        self.bell.ring()
+        self._wake(by_new=True)
 
     def after_acting(self) -> None:
         """Messages were queued again or canceled, and that is on disk."""
         self._wake()
 
-    def _wake(self) -> None:
+    def _wake(self, *, by_new: bool = False) -> None:
         self.bell.ring()
-        self._database.ring()
+        self._database.ring("outbound" if by_new else "")
 
     async def _prune(self) -> bool:
         return (await self.prune())[1]

@@ -55,7 +55,7 @@ class Resending:
                 yield from record(who, [(act, answer.reason if isinstance(answer, OptedOut) else DONE)], now)
             return answer
 
-        answer = await self._database.write_new(work, ring="outbound")
+        answer = await self._database.write_new(work)
         if isinstance(answer, Exception):
             raise answer
         if not answer.replayed:

@@ -95,11 +95,8 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T: ...
 
-    async def write_new(self, work: Work[T], *, ring: str | None = None) -> T:
-        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun.
-
-        Rings for the pipe so named, as `ring` would, but with the commit where that costs others nothing.
-        """
+    async def write_new(self, work: Work[T]) -> T:
+        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun."""
 
     async def read(self, work: Work[T]) -> T: ...
 

@@ -23,7 +23,7 @@ from pillarbox.storage.database import News, Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.postgres_bell import PostgresBell
-from pillarbox.storage.postgres_exchange import Exchange, Result, Said, answers, ask
+from pillarbox.storage.postgres_exchange import Exchange, Result, answers, ask
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
     begin_of,
@@ -62,9 +62,6 @@ _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
 
 # The server ends what is idle in a transaction for too long, as one that was stopped and goes on now.
 _LOST = (psycopg.OperationalError, errors.IdleInTransactionSessionTimeout)
-# Of a notification, if there was one: the queue of them is full, because a listener of any database is stuck, or this role may
-# not say any.
-_REFUSED_RING = (errors.ProgramLimitExceeded, errors.InsufficientPrivilege)
 _CREATED_TWICE = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 
 
@@ -138,20 +135,14 @@ class PostgresDatabase:
         """A write whose statements may take as long as they need."""
         return await self._submit(partial(self.write_blocking, limited=False), work)
 
-    async def write_new(self, work: Work[T], *, ring: str | None = None) -> T:
+    async def write_new(self, work: Work[T]) -> T:
         # How much room the server has, only the server knows; it says DiskFull.
-        if ring is None or self.cockroach:
-            return await self.write(work)
-        with_commit = None if self.address.pooled else self._bell.with_commit(ring)
-        result: T = await self._submit(partial(self.write_blocking, ring=with_commit), work)
-        if with_commit is None or self._bell.refused:
-            self._bell.ring(ring)
-        return result
+        return await self.write(work)
 
     async def read(self, work: Work[T]) -> T:
         return await self._submit(self.read_blocking, work)
 
-    def write_blocking(self, work: Work[T], *, limited: bool = True, ring: Said | None = None) -> T:
+    def write_blocking(self, work: Work[T], *, limited: bool = True) -> T:
         serial = uuid.uuid4().hex
         unknown: _CommitUnknown | None = None
         for pause in self._pauses():
@@ -161,17 +152,11 @@ class PostgresDatabase:
                         result: T = unknown.result(connection)
                         return result
                     unknown = None
-                    return self._transaction(connection, serial, work, limited=limited, ring=ring)
+                    return self._transaction(connection, serial, work, limited=limited)
             except _CommitUnknown as error:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
                 raise Unavailable("The database server only reads at the moment; try again.") from error
-            except _REFUSED_RING:
-                if ring is None:
-                    raise
-                # Perhaps no ring can be said; what is to be stored is stored without one.
-                ring = None
-                self._bell.be_refused()
             except _LOST as error:
                 if unknown is None:
                     _raise_if_final(error)
@@ -239,9 +224,7 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
-    def _transaction(
-        self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool, ring: Said | None
-    ) -> T:
+    def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool) -> T:
         """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own.
 
         Not through a pooler: the driver may end a pipeline by asking for a flush, and a pooler that gets one behind the end of a
@@ -258,7 +241,6 @@ class PostgresDatabase:
                     connection,
                     pipeline,
                     mark=(_MARK, {"writer": self._writer(), "serial": serial}),
-                    ring=ring,
                     touch=self._watchdog.touch if limited else self._watchdog.spare,
                 )
                 exchange.commit(drive(work, exchange, exchange.finish))

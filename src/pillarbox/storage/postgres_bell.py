@@ -1,16 +1,10 @@
-"""LISTEN/NOTIFY between nodes: names at most the pipes that have new work, may be lost without harm.
-
-It comes after the commit, by a statement of its own: a notification takes a lock at the commit of its transaction that all others
-with one wait for. Only what was quiet for a while rings with the commit itself, which is a round trip and some threads sooner.
-"""
+"""LISTEN/NOTIFY between nodes: names at most the pipes that have new work, comes after the commit, may be lost without harm."""
 
 from __future__ import annotations
 
-import secrets
 import socket
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any
@@ -18,15 +12,12 @@ from typing import Any
 import psycopg
 
 from pillarbox.storage.database import News
-from pillarbox.storage.postgres_exchange import Said
 from pillarbox.storage.postgres_url import PostgresAddress
 
 _CHANNEL = "pillarbox"
-_NOTIFY = f"SELECT pg_notify('{_CHANNEL}', %(said)s)".encode()
+_NOTIFY = b"SELECT pg_notify(%s, %s)"
 _LISTEN = f"LISTEN {_CHANNEL}".encode()
 _QUIET_SECONDS = 0.005
-_LONG_QUIET_SECONDS = 0.02
-_REFUSED_SECONDS = 60.0
 _PAUSE_SECONDS = 0.5
 _LONGEST_JOIN = 2.0
 
@@ -44,35 +35,17 @@ class PostgresBell:
         self._threads: list[threading.Thread] = []
         # Closing one end wakes the thread that waits for the other and for notifications.
         self._waker, self.woken = socket.socketpair()
-        # Who rings: what we say ourselves is no news.
-        self.name = secrets.token_hex(4)
-        self._rang = 0.0
-        self._refused_until = 0.0
+        # The backend that rings for us: what we say ourselves is no news.
+        self.ringer = 0
         self._ringing = False
 
     def ring(self, pipe: str) -> None:
         with self._adding:
             self._news.add(pipe)
-            if not self._ringing:
-                self._ringing = True
-                self._start(self._ring_on_demand)
+        if not self._ringing:
+            self._ringing = True
+            self._start(self._ring_on_demand)
         self._wanted.set()
-
-    def with_commit(self, pipe: str) -> Said | None:
-        """What to say before a commit; None where something was said shortly before, and `ring` is to be called after it."""
-        now = time.monotonic()
-        if now - self._rang < _LONG_QUIET_SECONDS or self.refused:
-            return None
-        self._rang = now
-        return self._said({pipe})
-
-    def be_refused(self) -> None:
-        """A server that does not take a ring must not refuse what comes with it: for a while none goes with a commit."""
-        self._refused_until = time.monotonic() + _REFUSED_SECONDS
-
-    @property
-    def refused(self) -> bool:
-        return time.monotonic() < self._refused_until
 
     def watch(self, rung: Callable[[News], None]) -> None:
         self._start(self._listen, rung)
@@ -98,13 +71,9 @@ class PostgresBell:
                 self._wanted.clear()
                 with self._adding:
                     news, self._news = self._news, set()
-                self._rang = time.monotonic()
-                connection.run(*self._said(news))
+                connection.run(_NOTIFY, _CHANNEL, _said(news))
+                self.ringer = connection.pid
                 self._closed.wait(_QUIET_SECONDS)
-
-    def _said(self, news: set[str]) -> Said:
-        """Who says it, and the pipes that have new work; none where anything may have changed."""
-        return _NOTIFY, {"said": " ".join([self.name, *([] if "" in news else sorted(news))])}
 
     def _listen(self, rung: Callable[[News], None]) -> None:
         with _Reconnecting(self) as connection:
@@ -132,6 +101,7 @@ class _Reconnecting:
     """One connection that is made again whenever it breaks."""
 
     def __init__(self, bell: PostgresBell) -> None:
+        self.pid = 0
         self._bell = bell
         self._connection: psycopg.Connection[Any] | None = None
 
@@ -142,11 +112,12 @@ class _Reconnecting:
         if self._connection is not None:
             self._connection.close()
 
-    def run(self, sql: bytes, params: Mapping[str, Any] | None = None) -> bool:
+    def run(self, sql: bytes, *params: str) -> bool:
         try:
             if self._connection is None or self._connection.broken:
                 self._connection = self._bell.connect()
-            self._connection.execute(sql, params)
+            self._connection.execute(sql, params or None)
+            self.pid = self._connection.info.backend_pid
         except psycopg.Error:
             self._forget()
             return False
@@ -161,10 +132,11 @@ class _Reconnecting:
                 waiting.register(self._connection.fileno(), EVENT_READ)
                 while not self._bell.closed:
                     waiting.select()
-                    rings = [ring.payload.split() for ring in self._connection.notifies(timeout=0)]
-                    others = [ring[1:] for ring in rings if ring[:1] != [self._bell.name]]
-                    if others:
-                        return _told(others)
+                    rings = [
+                        ring.payload for ring in self._connection.notifies(timeout=0) if ring.pid != self._bell.ringer
+                    ]
+                    if rings:
+                        return _told(rings)
         except psycopg.Error:
             self._forget()
         return None
@@ -176,6 +148,10 @@ class _Reconnecting:
         self._bell.pause()
 
 
-def _told(rings: Sequence[Sequence[str]]) -> News:
-    """What several rings tell together; older versions say nothing at all, and may mean anything."""
-    return News(frozenset(pipe for ring in rings for pipe in ring), only_work=True) if all(rings) else News()
+def _said(news: set[str]) -> str:
+    """The pipes that have new work; nothing where anything may have changed."""
+    return "" if "" in news else " ".join(sorted(news))
+
+
+def _told(rings: Sequence[str]) -> News:
+    return News() if "" in rings else News(frozenset(pipe for ring in rings for pipe in ring.split()), only_work=True)

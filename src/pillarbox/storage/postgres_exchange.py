@@ -25,24 +25,17 @@ class Exchange:
     long; and nothing is sent without one behind it. A process that is stopped just then would keep its locks for ever.
 
     Before the first statement that changes anything comes the mark. A transaction that only looks leaves none, and the server has
-    nothing to write to its disk. The ring is heard by others if and when the commit takes effect.
+    nothing to write to its disk.
 
     From when the commit of a change is on its way, `result` tells what it came to, should nobody hear of its end.
     """
 
     def __init__(
-        self,
-        connection: psycopg.Connection[Any],
-        pipeline: psycopg.Pipeline | None,
-        *,
-        mark: Said,
-        ring: Said | None,
-        touch: Touch,
+        self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline | None, *, mark: Said, touch: Touch
     ) -> None:
         self._connection = connection
         self._pipeline = pipeline
         self._mark = mark
-        self._ring = ring
         self._touch = touch
         self._unsent: list[Said] = []
         self._changes = False
@@ -81,8 +74,6 @@ class Exchange:
         return self._conclude()
 
     def _commit(self, result: Result) -> list[psycopg.Cursor[Any]]:
-        if self._changes and self._ring:
-            self._unsent.append(self._ring)
         cursors = self._send()
         self.result = result if self._changes else None
         self._connection.execute(b"COMMIT")

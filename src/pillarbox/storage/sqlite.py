@@ -58,7 +58,7 @@ class SqliteDatabase:
     async def write(self, work: Work[T]) -> T:
         return await self._writer.submit(work, asyncio.get_running_loop())
 
-    async def write_new(self, work: Work[T], *, ring: str | None = None) -> T:
+    async def write_new(self, work: Work[T]) -> T:
         if self._whereabouts is not None:
             self._whereabouts.require()
         return await self._writer.submit_new(work, asyncio.get_running_loop())
