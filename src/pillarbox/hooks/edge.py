@@ -14,6 +14,7 @@ from pillarbox.telemetry.traces import current_trace
 from pillarbox.text import check_json, check_name
 
 LARGEST_PAYLOAD = 1024 * 1024
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def check_new_event(new: NewEvent, now: datetime) -> Checked:
@@ -24,7 +25,7 @@ def check_new_event(new: NewEvent, now: datetime) -> Checked:
         raise InvalidInput("payload", "must be a JSON object.")
     check_json("payload", new.payload)
     try:
-        text = json.dumps(new.payload, ensure_ascii=False, allow_nan=False)
+        text = _ENCODER.encode(new.payload)
     except (TypeError, ValueError) as error:
         raise InvalidInput("payload", "must be a JSON object.") from error
     if len(text.encode()) > LARGEST_PAYLOAD:

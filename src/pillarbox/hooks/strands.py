@@ -16,6 +16,8 @@ queries = load_queries("pillarbox.hooks")
 
 Answer = Stored | Exception
 
+_FEW = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -126,10 +128,17 @@ def _prepare(items: Sequence[Checked]) -> Step[tuple[_Addition, list[Answer]]]:
 
 
 def _lock_or_open(session_ids: set[str]) -> Step[dict[str, Locked]]:
-    """The strands, locked; first those that are missing are opened, by everybody, so that nobody deadlocks."""
+    """The strands, locked: those that are there, then those that are opened for it. A few are not worth a look in between."""
     names = sorted(session_ids)
-    _, rows = yield from together(queries.open_strands(session_ids=names), queries.lock_strands(session_ids=names))
-    return _locked(rows)
+    look = queries.lock_strands(session_ids=names)
+    if len(names) <= _FEW:
+        *_, rows = yield from together(look, queries.open_strands(session_ids=names), look)
+        return _locked(rows)
+    strands = _locked((yield look))
+    if missing := session_ids - strands.keys():
+        yield queries.open_strands(session_ids=sorted(missing))
+        strands |= yield from lock(missing)
+    return strands
 
 
 def _answer_known(items: Sequence[Checked], left: Sequence[int], answers: list[Answer]) -> Step[None]:
