@@ -1,4 +1,4 @@
-"""`make bench`: one table of us and the others; or `python -m bench growth`, `soak`, `incident`, `overview`, or one pipe."""
+"""`make bench`: one table of us and others; or `python -m bench growth`, `idle`, `soak`, `incident`, `overview`, or one pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 try:
     import uvloop
 
-    from bench import growth, hooks, inbound, inbox, incident, outbound, overview, show, soak, table
+    from bench import growth, hooks, idle, inbound, inbox, incident, outbound, overview, show, soak, table
     from bench.disk import IN_MEMORY, file_system_of
     from bench.environment import circumstances, python_for, versions_of
     from bench.report import Report
@@ -52,6 +52,7 @@ SUITES = {
 WHOLE = {
     "table": ("postgres", "redis", "nats"),
     "growth": ("postgres",),
+    "idle": ("postgres", "redis", "nats"),
     "soak": (),
     "incident": (),
     "overview": ("postgres",),
@@ -115,7 +116,7 @@ def known(what: str, only: str) -> bool:
             return any(table.named(only))
         case "growth":
             return any(growth.chosen(only))
-        case "soak" | "incident":
+        case "idle" | "soak" | "incident":
             return False
         case _:
             return only in (SUITES[what].stores if what in SUITES else ("sqlite", "postgres"))
@@ -141,6 +142,10 @@ def whole(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any
                 document["curves"].append(curve)
                 save(document, options.out)
             show.show_growth(document)
+        case "idle":
+            for document["rows"] in idle.measure_all(folder, quick=options.quick):
+                save(document, options.out)
+            show.show_idle(document)
         case "soak":
             document["command"] += f" --minutes {options.minutes:g}"
             document |= soak.measure(folder, minutes=options.minutes)

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.aims import OURS, Verdict, latencies, unmeasured, verdicts
 from bench.causes import Causes
+from bench.idle import BARE
 from bench.table import FULL, QUICK
 
 Row = dict[str, Any]
@@ -110,6 +111,29 @@ def latency_lines(document: Row, causes: Causes) -> Iterator[str]:
             quickest = min(slower, key=lambda verdict: verdict.ratio)
             names = ", ".join(verdict.against for verdict in slower)
             yield f"- {_short(row)}, behind {names}: {_cause(quickest, rows, causes)}."
+
+
+def idle_lines(document: Row) -> Iterator[str]:
+    """What the stores themselves take, which no queue on them can be below."""
+    rows: list[Row] = sorted(document["rows"], key=lambda row: float(row["p50"]))
+    yield (
+        "Idle latency once more, by the same processes, of our quickest pipe and the quickest others beside two bare processes: "
+        "one inserts a row and commits, the other is woken by a datagram (SQLite) or a notification of the same statement "
+        "(PostgreSQL), marks the row and commits. No queue that puts two commits between a call and its job can be quicker on "
+        "that store, from Python. Each is measured in turn several times, and the middle counts.\n"
+    )
+    yield "| who | " + " | ".join(WAITS.values()) + " |"
+    yield "| --- |" + " ---: |" * len(WAITS)
+    for row in rows:
+        yield "| " + " | ".join([_title(row), *(cell(row, name) for name in WAITS)]) + " |"
+    bare = {row["store"]: row["p50"] for row in rows if row["name"] == BARE}
+    below = [row for row in rows if row["name"] != BARE and not row["name"].startswith(OURS)]
+    for store, floor in bare.items():
+        if quicker := [_title(row) for row in below if row["p50"] < floor]:
+            yield (
+                f"\nBelow what {store} itself takes: {', '.join(quicker)}. So far below it the aim cannot be reached there; it "
+                "takes one commit instead of two, or another store."
+            )
 
 
 def _cause(verdict: Verdict, rows: list[Row], causes: Causes) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.aims import FLAT, IDLE_MIB, OVERVIEW_MS, SOAK_GROWTH, by_the_clock, flatness
-from bench.beside import latency_lines, table_lines
+from bench.beside import idle_lines, latency_lines, table_lines
 from bench.causes import Causes
 from bench.overview import MESSAGES as MANY
 from bench.overview import OF_NOTHING
@@ -68,6 +68,12 @@ def table_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     yield circumstances(document) + "\n"
     yield from table_lines(document, causes)
     yield from latency_lines(document, causes)
+
+
+def idle_section(document: dict[str, Any]) -> Iterator[str]:
+    yield "\n### What the stores themselves take\n"
+    yield circumstances(document) + "\n"
+    yield from idle_lines(document)
 
 
 def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[str]:
@@ -188,6 +194,7 @@ def written() -> dict[Path, str]:
     causes = Causes(RESULTS / "bench-causes.json")
     sections = (
         table_section(table, causes),
+        idle_section(read("idle")),
         growth_section(growth, causes),
         soak_section(soak, causes),
         overview_section(read("overview"), causes),

@@ -89,6 +89,12 @@ def show_growth(document: Document) -> None:
     Console(width=150).print(table)
 
 
+def show_idle(document: Document) -> None:
+    """Who begins how soon; a peer that is not installed is not among them."""
+    load = document["machine"]["load_before"]
+    Console(width=150).print(_rows(document, WAITS, f"Idle latency, the middle of the turns, load {load} before"))
+
+
 def show_soak(document: Document) -> None:
     samples = document["samples"]
     print(f"idle {document['idle_mib']:.1f} MiB (aim: below {IDLE_MIB})")

@@ -77,7 +77,7 @@ def measure(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
             wants = " (it wants Python 3.12 or newer)" if row.package == "oban" else ""
             return found | {"error": f"not installed for Python {installed['python']}{wants}"}
         found["version"] = installed[row.package]
-    for part in (_rates, _latency):
+    for part in (_rates, latency):
         try:
             found |= part(row, stores, reports, size)
         except Failed as failure:
@@ -168,7 +168,7 @@ def drained(reports: Reports, count: int, size: Size, computing: dict[str, int])
     return {"rate": (len(began) - 1) / (began[-1] - began[0]), "cost": sum(costs.values()), **costs}
 
 
-def _latency(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
+def latency(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
     """Milliseconds from the call that enqueues until the job begins, one at a time on an idle queue, and how many of them
     the call took, and went by after its answer."""
     waits: list[float] = []

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from bench.beside import COLUMNS
+from bench.idle import BARE
+from bench.processes import Reports
 from bench.rows import ROWS, Row
-from bench.table import Size, measure, measure_all, of_turns
+from bench.stores import Stores
+from bench.table import Size, latency, measure, measure_all, of_turns
 
 
 @pytest.mark.slow
@@ -20,6 +23,20 @@ def test_a_row_has_every_column_and_names_what_it_promises(tmp_path: Path) -> No
     assert ours["p50"] > 0
     assert ours["call"] > 0
     assert ours["promise"].startswith("at least once")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_two_bare_processes_pass_a_job_on(tmp_path: Path, store: str) -> None:
+    stores, reports = Stores(tmp_path), Reports(tmp_path)
+    try:
+        found = latency(Row(BARE, store, f"bench.bare.{store}", "none"), stores, reports, Size(0.2, 300))
+    finally:
+        reports.close()
+        stores.close()
+    assert found["pings"] > 0
+    assert found["call"] > 0
+    assert found["p50"] > 0
 
 
 def test_the_database_itself_is_measured_in_the_same_run(tmp_path: Path) -> None:
