@@ -97,7 +97,7 @@ class Blame:
         """Whose fault it can be: everybody's, the first one's node's, or that of one which stood still and came late."""
         late = again.get("attempt", 0) < first.get("attempt", 0)
         own = self._by_node[first["node"]] if not late else []
-        others = [fault for fault in self._by_node[again["node"]] if late or fault[1]["fault"] == "paused"]
+        others = [fault for fault in self._by_node[again["node"]] if late or _comes_late(again, fault[1])]
         return [*self._by_node[None], *own, *(fault for fault in others if fault not in own)]
 
     def _unlikelihood(self, first: Entry, fault: Entry) -> tuple[bool, float, int]:
@@ -127,6 +127,12 @@ class Blame:
         return True
 
 
+def _comes_late(call: Entry, fault: Entry) -> bool:
+    """Whether a call may be the last one of a process that stood still or was killed: the target may write it down afterwards."""
+    gone = min(fault["until"], fault["at"] + GOES_ON)
+    return bool(fault["fault"] == "paused" or (fault["fault"] == "killed" and fault["at"] <= call["at"] <= gone))
+
+
 def is_everywhere(fault: Entry) -> bool:
     return fault["fault"] in EVERYWHERE or bool(fault.get("locked"))
 
@@ -147,12 +153,17 @@ def repeated(evidence: Evidence, pipe: str) -> Iterator[tuple[Entry, Entry, Entr
     blame = Blame(evidence, pipe)
     sessions = {event.id: event.session for event in evidence.events}
     last: dict[object, Entry] = {}
+    holding: dict[object, Entry | None] = {}
     for entry in evidence.arrived(pipe):
-        before = last.get(entry["id"])
-        last[entry["id"]] = entry
+        row, fault = entry["id"], None
+        before, holder = last.get(row), holding.get(row)
         if before is not None and before["answer"] in ACCEPTED:
-            strand = sessions.get(entry["id"]) if pipe == "hooks" else entry.get("session", entry["id"])
-            yield before, entry, blame.lay(before, entry, strand)
+            strand = sessions.get(row) if pipe == "hooks" else entry.get("session", row)
+            fault = blame.lay(before, entry, strand) or (blame.lay(holder, entry, strand) if holder else None)
+            yield before, entry, fault
+        # What a process sends when it goes on changes nothing for whoever holds the row meanwhile, and may lose it yet.
+        is_stale = fault is not None and fault["fault"] == "paused" and fault["node"] == entry["node"]
+        last[row], holding[row] = entry, before if is_stale else None
 
 
 def unexplained(evidence: Evidence, pipe: str) -> Iterator[str]:

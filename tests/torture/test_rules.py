@@ -14,7 +14,7 @@ from tests.torture.ledgers import (
 )
 from tests.torture.spoiled import SPOILED
 from torture.blame import Blame, blamed, repeated
-from torture.evidence import Evidence
+from torture.evidence import Entry, Evidence
 from torture.rules import RULES, check, duplicates
 
 
@@ -60,6 +60,29 @@ def test_what_a_stopped_node_sends_when_it_goes_on_may_have_been_claimed_by_anot
     assert not explained("n1", 20.5)
     assert not explained("n0", 19.05)
     assert not explained("n1", 4.0)
+
+
+def arrived(*arrivals: tuple[str, float], faults: list[Entry]) -> list[str | None]:
+    """Calls of one message by these nodes at these times, all accepted; what explains each one after the first."""
+    calls = [call("m1", "c/x-0", at) | {"node": node} for node, at in arrivals]
+    evidence = Evidence(nodes=3, lease=10.0, inbox_lease=3.0, one_writer=False, faults=faults, arrivals=calls)
+    return [fault["fault"] if fault else None for _, _, fault in repeated(evidence, "outbound")]
+
+
+def test_the_last_call_of_a_killed_process_may_be_written_down_after_that_of_its_successor() -> None:
+    death = killed(30.0, "n1") | {"until": 30.8}
+    assert arrived(("n2", 30.1), ("n1", 30.2), faults=[death]) == ["killed"]
+    assert arrived(("n2", 30.1), ("n1", 30.9), faults=[death]) == [None], "it lives again"
+    assert arrived(("n2", 29.8), ("n1", 29.9), faults=[death]) == [None], "it still lived"
+    assert arrived(("n2", 30.1), ("n1", 32.0), faults=[death | {"until": 33.0}]) == [None], "no call takes so long"
+
+
+def test_who_held_a_message_while_a_stopped_node_sent_it_too_may_die_of_it_later() -> None:
+    stopped: Entry = {"fault": "paused", "node": "n3", "at": 51.0, "until": 60.2}
+    calls = (("n1", 59.7), ("n3", 60.3), ("n3", 64.6))
+    assert arrived(*calls, faults=[stopped, killed(62.6, "n1")]) == ["paused", "killed"]
+    assert arrived(*calls, faults=[stopped, killed(62.6, "n2")]) == ["paused", None]
+    assert arrived(*calls, ("n2", 65.0), faults=[stopped, killed(62.6, "n1")]) == ["paused", "killed", None]
 
 
 def test_a_fault_explains_no_more_than_was_in_flight_when_it_struck() -> None:
