@@ -1,5 +1,7 @@
 """The processes of the table, on our own rows: the peers are only there after `make bench`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,15 +27,28 @@ def test_a_row_has_every_column_and_names_what_it_promises(tmp_path: Path) -> No
     assert ours["promise"].startswith("at least once")
 
 
+class OneStore(Stores):
+    """The database of a test, whichever is asked for."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @contextmanager
+    def fresh(self, kind: str) -> Iterator[str]:
+        assert self._url.startswith(kind)
+        yield self._url
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_two_bare_processes_pass_a_job_on(tmp_path: Path, store: str) -> None:
-    stores, reports = Stores(tmp_path), Reports(tmp_path)
+def test_two_bare_processes_pass_a_job_on(tmp_path: Path, database_url: str) -> None:
+    store = "sqlite" if database_url.startswith("sqlite") else "postgres"
+    reports = Reports(tmp_path)
     try:
-        found = latency(Row(BARE, store, f"bench.bare.{store}", "none"), stores, reports, Size(0.2, 300))
+        found = latency(
+            Row(BARE, store, f"bench.bare.{store}", "none"), OneStore(database_url), reports, Size(0.2, 300)
+        )
     finally:
         reports.close()
-        stores.close()
     assert found["pings"] > 0
     assert found["call"] > 0
     assert found["p50"] > 0
