@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pillarbox.errors import Unavailable
 from pillarbox.hooks.model import Stored
 from pillarbox.sessions.registry import unknown_session
 from pillarbox.storage import Row, Step, checksum, ending, load_queries, together
+from pillarbox.strands import Places
 
 queries = load_queries("pillarbox.hooks")
 
@@ -51,47 +50,18 @@ def _locked(rows: Iterable[Row]) -> dict[str, Locked]:
     return {row[0]: Locked(row[0], row[1], row[2], row[3], bool(row[4])) for row in rows}
 
 
-@dataclass(frozen=True, slots=True)
-class _Addition:
-    """Events and the places they get in their strands."""
-
-    rows: list[tuple[object, ...]]
-    positions: dict[tuple[str, int], int]
-    next_seq: dict[str, int]
-
-    def answer(self, stored: Iterable[Row], answers: list[Answer]) -> list[Answer]:
-        """Put in what was stored; the answers to the others stay."""
-        for session_id, seq, row_id in stored:
-            answers[self.positions[session_id, seq]] = Stored(row_id)
-        return answers
-
-    def all_of(self, stored: Sequence[Row]) -> Sequence[Row]:
-        if len(stored) < len(self.positions):
-            raise Unavailable("Events were stored and cannot be found again; look for them before they are sent again.")
-        return stored
-
-    def lengthened(self, stored: Iterable[tuple[str, int]]) -> list[tuple[object, ...]]:
-        """The strands of what was stored: their next places, how much was added, and the first of it."""
-        heads: dict[str, int] = {}
-        added: Counter[str] = Counter()
-        for session_id, seq in stored:
-            heads[session_id] = min(seq, heads.get(session_id, seq))
-            added[session_id] += 1
-        return [(key, self.next_seq[key], added[key], heads[key]) for key in sorted(heads)]
-
-
 def enqueue(items: Sequence[Checked], *, now: datetime) -> Step[list[Answer]]:
     """Store a set of events, in the order given within each session; one answer for each."""
-    adding, answers = yield from _prepare(items)
-    if not adding.rows:
+    rows, places, answers = yield from _prepare(items)
+    if not rows:
         return answers
-    stored = yield queries.insert(rows=adding.rows, now=now)
-    adding.answer(stored, answers)
-    places = {(session_id, seq) for session_id, seq, _ in stored}
-    if known := [position for place, position in adding.positions.items() if place not in places]:
+    stored = yield queries.insert(rows=rows, now=now)
+    _answer_stored(stored, places, answers)
+    taken = {(session_id, seq) for session_id, seq, _ in stored}
+    if known := [position for place, position in places.positions.items() if place not in taken]:
         yield from _answer_known(items, known, answers)
-    if places:
-        yield queries.lengthen(rows=adding.lengthened(places), now=now)
+    if taken:
+        yield queries.lengthen(rows=places.lengthened(taken), now=now)
     return answers
 
 
@@ -99,32 +69,37 @@ def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answe
     """The same as a whole transaction, which ends a round trip sooner where none of the events can have been stored before."""
     if any(item.key for item in items):
         return (yield from enqueue(items, now=now))
-    adding, answers = yield from _prepare(items)
-    if not adding.rows:
+    rows, places, answers = yield from _prepare(items)
+    if not rows:
         return answers
     return (
         yield from ending(
-            queries.insert(rows=adding.rows, now=now),
-            queries.lengthen(rows=adding.lengthened(adding.positions), now=now),
-            again=queries.stored(rows=list(adding.positions)),
-            result=lambda stored: adding.answer(adding.all_of(stored), answers),
+            queries.insert(rows=rows, now=now),
+            queries.lengthen(rows=places.lengthened(places.positions), now=now),
+            again=queries.stored(rows=list(places.positions)),
+            result=lambda stored: _answer_stored(places.all_of(stored), places, answers),
         )
     )
 
 
-def _prepare(items: Sequence[Checked]) -> Step[tuple[_Addition, list[Answer]]]:
+def _prepare(items: Sequence[Checked]) -> Step[tuple[list[Row], Places, list[Answer]]]:
     """Lock the strands and give each event its place; the answers to those whose session nobody knows."""
     strands = yield from _lock_or_open({item.session_id for item in items})
-    adding = _Addition([], {}, {session_id: strand.next_seq for session_id, strand in strands.items()})
+    rows, places = [], Places()
     for position, item in enumerate(items):
-        if item.session_id in strands:
-            seq = adding.next_seq[item.session_id]
-            adding.next_seq[item.session_id] = seq + 1
-            adding.positions[item.session_id, seq] = position
+        if strand := strands.get(item.session_id):
+            seq = places.take(item.session_id, strand.next_seq, position)
             sum_ = checksum(item.session_id, item.event_type, item.payload_json)
             told = (item.event_type, item.key, item.created_at, item.payload_json, sum_, item.trace)
-            adding.rows.append((item.session_id, seq, *told))
-    return adding, [unknown_session(item.session_id) for item in items]
+            rows.append((item.session_id, seq, *told))
+    return rows, places, [unknown_session(item.session_id) for item in items]
+
+
+def _answer_stored(stored: Iterable[Row], places: Places, answers: list[Answer]) -> list[Answer]:
+    """Put in what was stored; the answers to the others stay."""
+    for session_id, seq, row_id in stored:
+        answers[places.positions[session_id, seq]] = Stored(row_id)
+    return answers
 
 
 def _lock_or_open(session_ids: set[str]) -> Step[dict[str, Locked]]:

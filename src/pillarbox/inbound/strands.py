@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pillarbox.errors import DuplicateMismatch, Unavailable
+from pillarbox.errors import DuplicateMismatch
 from pillarbox.inbound.model import Enqueued, NewMessage
 from pillarbox.inbound.positions import Position, moving
 from pillarbox.sessions.registry import closed_session, unknown_session
-from pillarbox.storage import Row, Step, checksum, ending, load_queries, together
+from pillarbox.storage import Row, Statement, Step, checksum, ending, load_queries, together
+from pillarbox.strands import Places
 from pillarbox.text import printable
 
 queries = load_queries("pillarbox.inbound")
@@ -49,82 +49,41 @@ def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step
             answers[position] = closed_session(item.new.session_id)
         elif source is None or first_of.setdefault(source, position) == position:
             fresh.append(position)
-    adding = _Addition.of(items, fresh, strands, now=now, gate=gate)
-    if adding.rows and not any(item.source or item.position for item in items):
+    rows, places = [], Places()
+    for position in fresh:
+        item = items[position]
+        seq = places.take(item.new.session_id, strands[item.new.session_id].next_seq, position)
+        rows.append(_columns(item, seq, now))
+
+    def lengthen(stored: Iterable[tuple[str, int]]) -> Statement:
+        lengthened = [(*each, strands[each[0]].due(now, gate)) for each in places.lengthened(stored)]
+        return queries.lengthen(rows=lengthened)  # type: ignore[no-any-return]
+
+    if rows and not any(item.source or item.position for item in items):
         # Nothing can be refused and nothing moves: it takes no answer to know the rest.
-        return (yield from adding.ending(answers))
-    if adding.rows:
-        stored = yield queries.insert(rows=adding.rows)
-        adding.answer(stored, answers)
+        return (
+            yield from ending(
+                queries.insert(rows=rows),
+                lengthen(places.positions),
+                again=queries.stored(rows=list(places.positions)),
+                result=lambda stored: _answer_stored(places.all_of(stored), places, answers),
+            )
+        )
+    if rows:
+        stored = yield queries.insert(rows=rows)
+        _answer_stored(stored, places, answers)
         if stored:
-            yield queries.lengthen(rows=adding.lengthened((session_id, seq) for session_id, seq, _ in stored))
+            yield lengthen((session_id, seq) for session_id, seq, _ in stored)
     yield from _answer_the_rest(items, answers)
     yield from moving(_reached(items, answers))
     return answers  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, slots=True)
-class _Addition:
-    """Messages and the places they get in their strands."""
-
-    rows: list[tuple[object, ...]]
-    positions: dict[tuple[str, int], int]
-    next_seq: dict[str, int]
-    due: dict[str, datetime]
-
-    @classmethod
-    def of(
-        cls,
-        items: Sequence[Checked],
-        fresh: Sequence[int],
-        strands: dict[str, Locked],
-        *,
-        now: datetime,
-        gate: timedelta,
-    ) -> _Addition:
-        adding = cls([], {}, {}, {})
-        for position in fresh:
-            session_id = items[position].new.session_id
-            strand = strands[session_id]
-            seq = adding.next_seq.get(session_id, strand.next_seq)
-            adding.next_seq[session_id] = seq + 1
-            adding.due[session_id] = strand.due(now, gate)
-            adding.positions[session_id, seq] = position
-            adding.rows.append(_columns(items[position], seq, now))
-        return adding
-
-    def answer(self, stored: Iterable[Row], answers: list[Answer | None]) -> list[Answer]:
-        """Put in what was stored; the answers to the others stay."""
-        for session_id, seq, row_id in stored:
-            answers[self.positions[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
-        return answers  # type: ignore[return-value]
-
-    def _all_of(self, stored: Sequence[Row]) -> Sequence[Row]:
-        if len(stored) < len(self.positions):
-            raise Unavailable(
-                "Messages were stored and cannot be found again; look for them before they are sent again."
-            )
-        return stored
-
-    def lengthened(self, stored: Iterable[tuple[str, int]]) -> list[tuple[object, ...]]:
-        """The strands of what was stored: their next places, how much was added, the first of it, and when that is due."""
-        heads: dict[str, int] = {}
-        added: Counter[str] = Counter()
-        for session_id, seq in stored:
-            heads[session_id] = min(seq, heads.get(session_id, seq))
-            added[session_id] += 1
-        return [(key, self.next_seq[key], added[key], heads[key], self.due[key]) for key in sorted(heads)]
-
-    def ending(self, answers: list[Answer | None]) -> Step[list[Answer]]:
-        """Store all of it, which ends the transaction."""
-        return (
-            yield from ending(
-                queries.insert(rows=self.rows),
-                queries.lengthen(rows=self.lengthened(self.positions)),
-                again=queries.stored(rows=list(self.positions)),
-                result=lambda stored: self.answer(self._all_of(stored), answers),
-            )
-        )
+def _answer_stored(stored: Iterable[Row], places: Places, answers: list[Answer | None]) -> list[Answer]:
+    """Put in what was stored; the answers to the others stay."""
+    for session_id, seq, row_id in stored:
+        answers[places.positions[session_id, seq]] = Enqueued(row_id, seq, False, "pending")
+    return answers  # type: ignore[return-value]
 
 
 def _reached(items: Sequence[Checked], answers: Sequence[Answer | None]) -> Iterator[Position]:
