@@ -85,7 +85,7 @@ def add_last(note_id: int, body: str | None = "a") -> Step[int]:
         yield from ending(
             queries.add_answering(id=note_id, body=body),
             queries.set_body(id=note_id, body="last" if body else None),
-            again=queries.with_id(id=note_id),
+            again=[queries.with_id(id=note_id)],
             result=lambda rows: int(rows[0][0]),
         )
     )

@@ -79,6 +79,9 @@ class ScriptedLane:
         claimed, self.waiting = self.waiting[: max(0, room.slots)], self.waiting[max(0, room.slots) :]
         return Turn(claimed, lost)
 
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> None:
+        """Nobody else brings anything."""
+
     def renew(self, strands: Sequence[Strand[Row]], lease: Lease, *, now: datetime) -> Sequence[Strand[Row]]:
         self.renewed.release()
         return strands

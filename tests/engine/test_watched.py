@@ -1,6 +1,6 @@
 """A lane that is measured does all that the lane itself does, and counts it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,28 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = Lease("me", timedelta(seconds=30))
 ROOM = Room.of(4, {})
 HELD = [Strand("a", "there", 1, (Row(1), Row(2))), Strand("b", "there", 1, (Row(3),))]
+
+
+def nobody() -> None:
+    """Is told when something was claimed."""
+
+
 OUTCOMES = [Settlement(held, held.rows[0], Delivered()) for held in HELD]
+
+
+class Waiting:
+    """A claim that has been made, or failed, or was not begun."""
+
+    def __init__(self, made: Turn[Row] | Exception | None) -> None:
+        self._made = made
+
+    def withdraw(self) -> Awaitable[Turn[Row]] | None:
+        return None if self._made is None else self._come(self._made)
+
+    async def _come(self, made: Turn[Row] | Exception) -> Turn[Row]:
+        if isinstance(made, Exception):
+            raise made
+        return made
 
 
 class Told:
@@ -25,6 +46,7 @@ class Told:
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []
         self.error: Exception | None = None
+        self.waiting: Waiting | None = None
 
     def apart(self, settlements: Sequence[Any]) -> bool:
         return settlements is OUTCOMES
@@ -32,6 +54,10 @@ class Told:
     async def turn(self, settlements: Sequence[Any], lease: Lease, *, room: Room, now: datetime) -> Turn[Row]:
         self._note("turn", settlements, lease, room, now)
         return Turn(HELD, OUTCOMES[:1])
+
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Waiting | None:
+        self._note("stand_by", lease, room, ready)
+        return self.waiting
 
     async def settle(self, settlements: Sequence[Any], *, now: datetime) -> Sequence[Any]:
         self._note("settle", settlements, now)
@@ -109,6 +135,33 @@ async def test_a_turn_that_fails_is_counted_and_its_error_passed_on(
         await lane.turn((), LEASE, room=ROOM, now=NOW)
     assert counted(registry, "turn_failures_total") == 1
     assert counted(registry, "turn_seconds_count") == 0
+
+
+async def test_what_a_lane_claims_by_itself_is_counted(
+    lane: WatchedLane[Row], told: Told, registry: CollectorRegistry
+) -> None:
+    assert lane.stand_by(LEASE, room=ROOM, ready=nobody) is None
+    assert told.asked == [("stand_by", LEASE, ROOM, nobody)]
+    told.waiting = Waiting(None)
+    standby = lane.stand_by(LEASE, room=ROOM, ready=nobody)
+    assert standby
+    assert standby.withdraw() is None
+    assert counted(registry, "claimed_total") == 0
+    turn = Turn(HELD, (), since=5.0)
+    told.waiting = Waiting(turn)
+    assert await made_by(lane) == turn
+    assert counted(registry, "claimed_total") == 3
+    told.waiting = Waiting(Unavailable("away"))
+    with pytest.raises(Unavailable):
+        await made_by(lane)
+    assert counted(registry, "turn_failures_total") == 1
+
+
+async def made_by(lane: WatchedLane[Row]) -> Turn[Row]:
+    standby = lane.stand_by(LEASE, room=ROOM, ready=nobody)
+    coming = standby and standby.withdraw()
+    assert coming
+    return await coming
 
 
 async def test_what_is_lost_elsewhere_is_counted_too(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pillarbox.engine import (
     Backoff,
@@ -24,9 +24,11 @@ from pillarbox.engine import (
     Turn,
 )
 from pillarbox.errors import Unavailable
+from pillarbox.storage.standing import Standing
 from tests.simulation.ledger import Delivery, Ledger
 from tests.simulation.loop import LoopClock, VirtualLoop, owned
 from tests.simulation.process import Process, Rates, Surroundings
+from tests.simulation.stands import Stands
 from tests.simulation.table import Parcel, Table
 
 T = TypeVar("T")
@@ -68,6 +70,7 @@ class StoreLane:
         self._world = world
         self._name = name
         self.calls = 0
+        self.stands = Stands(self._call)
 
     def apart(self, settlements: Sequence[Settlement[Parcel]]) -> bool:
         return self._world.apart
@@ -84,6 +87,16 @@ class StoreLane:
         self, settlements: Sequence[Settlement[Parcel]], lease: Lease, *, room: Room, now: datetime
     ) -> Turn[Parcel]:
         return await self._call(lambda: self._world.table.turn(settlements, lease, room=room, now=now))
+
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standing[Turn[Parcel]]:
+        world = self._world
+
+        def claim() -> Any:
+            clock = LoopClock(world.loop)
+            turn = world.table.turn((), lease, room=room, now=clock.now())
+            return Turn(turn.claimed, turn.lost, clock.monotonic())
+
+        return self.stands.put(Standing(claim, ready=ready))
 
     def held(self, strands: Sequence[Strand[Parcel]]) -> Sequence[Strand[Parcel]]:
         raise AssertionError("the simulation only renews")
@@ -151,7 +164,7 @@ class Node(Process[Parcel]):
             random=world.random,
         )
         around = Surroundings(world.loop, world.random, world.ledger, world.lease, world.latency)
-        super().__init__(around, name, drain=drain, bell=bell, still_holds=world.table.held_by)
+        super().__init__(around, name, drain=drain, bell=bell, still_holds=world.table.held_by, stands=self.lane.stands)
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
         delivery = self._world.ledger.began(self.name, parcel)

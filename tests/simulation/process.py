@@ -13,6 +13,7 @@ from pillarbox.engine import Bell, Drain
 from pillarbox.engine.lease import RowT
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.loop import THREAD, VirtualLoop, owned
+from tests.simulation.stands import Stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,10 @@ class Process(Generic[RowT]):
         drain: Drain[RowT],
         bell: Bell,
         still_holds: Callable[[str], list[str]],
+        stands: Stands,
     ) -> None:
+        self._stands = stands
+        self._serving: asyncio.Task[None] | None = None
         self._around = around
         self._still_holds = still_holds
         self._poked = Bell()
@@ -64,8 +68,11 @@ class Process(Generic[RowT]):
         self.running = self._around.loop.create_task(work, context=owned(self.name))
 
     def heard(self) -> None:
-        """Another process wrote something."""
-        self.bell.ring()
+        """Another process wrote something: the thread that hears does what stands by, or wakes the loop."""
+        if self._stands.waits and self._around.random.random() < 0.7:
+            self._serving = self._around.loop.create_task(self._stands.serve(), context=owned(self.name + THREAD))
+        else:
+            self.bell.ring()
         self._poked.ring()
 
     async def stop(self) -> None:

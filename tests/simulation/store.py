@@ -17,9 +17,11 @@ from pillarbox.storage import News, Row, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.migrate import migrations
 from pillarbox.storage.sqlite_connection import execute
+from pillarbox.storage.standing import Standing
 from tests.simulation.chronicle import Chronicle
 from tests.simulation.loop import LoopClock, VirtualLoop, owned
 from tests.simulation.process import Rates
+from tests.simulation.stands import Stands
 
 T = TypeVar("T")
 
@@ -120,6 +122,7 @@ class Link:
         self._ring_all = ring_all
         self.clock = clock
         self.calls = 0
+        self.stands = Stands(self.write)
 
     async def write(self, work: Work[T]) -> T:
         """Send, let the store work whether or not the sender lives on, and receive."""
@@ -154,6 +157,9 @@ class Link:
 
     def watch(self, rung: Callable[[News], None]) -> None:
         """The story rings whoever is to hear."""
+
+    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T]:
+        return self.stands.put(Standing(work, ready=ready))
 
     async def tend(self) -> None:
         """Nothing needs tending in memory."""

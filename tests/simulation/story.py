@@ -140,7 +140,9 @@ class PipeStory(ABC, Generic[RowT]):
         link = self.new_link(name, skew=self.random.uniform(-self.weather.skew, self.weather.skew))
         pipe = owned(name).run(self.new_pipe, name, link)
         around = Surroundings(self.loop, self.random, self.watch, self.weather.lease, self.weather.latency)
-        process = Process(around, name, drain=pipe.drain, bell=pipe.bell, still_holds=self.watch.held_by)
+        process = Process(
+            around, name, drain=pipe.drain, bell=pipe.bell, still_holds=self.watch.held_by, stands=link.stands
+        )
         process.start(grace=self.random.choice([0.0, 0.3, 5.0]))
         chores: list[Chore] = [chore for chore in pipe.chores() if chore.name.endswith("straighten")]
         janitor = Janitor(chores, random=self.random)

@@ -30,7 +30,10 @@ QUEUEING = [
 ]
 CAPPED = [OutboundPlan(seed, Weather(nodes=2), rates=(6, 20), messages=30) for seed in SEEDS]
 STRUCK = [OutboundPlan(seed, Weather(nodes=2, blows=4, longest_delivery=4.0), messages=20) for seed in SEEDS]
-WEDGED = [OutboundPlan(seed, Weather(nodes=3, rates=Rates(wedge=0.3)), messages=20) for seed in SEEDS]
+WEDGED = [
+    OutboundPlan(seed, Weather(nodes=3, longest_delivery=4.0, rates=Rates(wedge=0.6, target=0.3)), messages=40)
+    for seed in SEEDS
+]
 FAILING = [OutboundPlan(seed, Weather(rates=Rates(target=0.9)), messages=20) for seed in SEEDS]
 FLOODED = [
     OutboundPlan(seed, Weather(concurrency=2, longest_delivery=1.0), rates=(0, 0, 0), flood=True) for seed in SEEDS

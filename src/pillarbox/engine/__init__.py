@@ -6,7 +6,7 @@ from pillarbox.engine.bell import Bell
 from pillarbox.engine.drain import Drain
 from pillarbox.engine.janitor import Chore, Janitor
 from pillarbox.engine.judgement import Untouched, not_begun
-from pillarbox.engine.lane import Lane, Turn
+from pillarbox.engine.lane import Lane, Standby, Turn
 from pillarbox.engine.lease import Lease, Settlement, Strand
 from pillarbox.engine.outcome import Delivered, Failed, Outcome, Retry, Skipped
 from pillarbox.engine.pace import Pace
@@ -32,6 +32,7 @@ __all__ = [
     "Room",
     "Settlement",
     "Skipped",
+    "Standby",
     "Strand",
     "Turn",
     "Untouched",

@@ -17,8 +17,7 @@ class Bell:
     def ring(self) -> None:
         """From the loop that waits."""
         self._rung = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self.nudge()
 
     def ring_from_thread(self) -> None:
         """From anywhere else; before anyone has waited there is nobody to wake."""
@@ -26,6 +25,11 @@ class Bell:
         if self._loop is not None and not self._loop.is_closed():
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self.ring)
+
+    def nudge(self) -> None:
+        """Wake whoever waits now, without a ring: there is nothing to look for that would outlast the wait."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     @property
     def rung(self) -> bool:

@@ -196,11 +196,7 @@ class Drain(Generic[RowT]):
         self._looked, self._dropped = now, []
         try:
             turn = await self._lane.turn(settlements, self._lease, room=room, now=now)
-            for strand in turn.claimed:
-                if not any(strand.is_of(key, row_id) for key, row_id in self._dropped):
-                    self._launch(strand, since=since)
-            if self._clock.monotonic() - since > self.renewal.interval:
-                self.renewal.hurry()
+            self._launch_all(turn.claimed, since=since)
             return turn
         finally:
             self._dropped = None
@@ -238,6 +234,14 @@ class Drain(Generic[RowT]):
                 self._lost.note(settlement.strand)
                 log.error("an outcome cannot be recorded; its lease will end", id=settlement.row.id, error=brief(error))
         return []
+
+    def _launch_all(self, claimed: Sequence[Strand[RowT]], *, since: float) -> None:
+        """Begin what was claimed, except what was dropped in the meantime."""
+        for strand in claimed:
+            if not any(strand.is_of(key, row_id) for key, row_id in self._dropped or ()):
+                self._launch(strand, since=since)
+        if self._clock.monotonic() - since > self.renewal.interval:
+            self.renewal.hurry()
 
     def _launch(self, strand: Strand[RowT], *, since: float) -> None:
         flight = Flight(
@@ -278,17 +282,45 @@ class Drain(Generic[RowT]):
 
     async def _rest(self) -> None:
         """Until the bell, the next due time, or the poll interval, whichever is first."""
-        wait = self._pace.poll
         await asyncio.sleep(0)
-        if self._bell.rung:
-            return
+        # What the lane claimed by itself is begun before anything else is asked.
+        while not self._bell.rung and await self._stand_by(await self._patience()):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    async def _patience(self) -> float:
+        wait = self._pace.poll
         if self._room().slots > 0:
             try:
                 if due := await self._lane.next_due(now=self._clock.now()):
                     wait = min(wait, self._until(due))
             except Exception as error:
                 await self._recover([], error)
-        await self._bell.wait(wait)
+        return wait
+
+    async def _stand_by(self, wait: float) -> bool:
+        """Wait, while the lane claims by itself what another process brings; whether it did, and left nothing to look for."""
+        room = self._room().at_most(self._pace.at_once)
+        if self._unsure or room.slots <= 0:
+            await self._bell.wait(wait)
+            return False
+        self._dropped = []
+        standby = self._lane.stand_by(self._lease, room=room, ready=self._bell.nudge)
+        try:
+            await self._bell.wait(wait)
+        finally:
+            coming = standby.withdraw() if standby else None
+        try:
+            if coming is None:
+                return False
+            turn = await coming
+            self._launch_all(turn.claimed, since=turn.since)
+            return bool(turn.claimed) or not turn.partial
+        except Exception as error:
+            self._unsure = True
+            await self._recover([], error)
+            return False
+        finally:
+            self._dropped = None
 
     def _until(self, due: datetime) -> float:
         """How long to rest; what was due at the last look and not taken has a full destination, or another taker."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol
@@ -17,6 +17,17 @@ class Turn(Generic[RowT]):
 
     claimed: Sequence[Strand[RowT]]
     lost: Sequence[Settlement[RowT]]
+    since: float = 0.0
+    """For one that a lane took by itself, the monotonic time at which it began."""
+    partial: bool = False
+    """Likewise, whether it did not look at all that a turn looks at."""
+
+
+class Standby(Protocol[RowT]):
+    """A claim that waits for work."""
+
+    def withdraw(self) -> Awaitable[Turn[RowT]] | None:
+        """None if it was not begun and never will be; otherwise what comes of it."""
 
 
 class Lane(Protocol[RowT]):
@@ -40,6 +51,12 @@ class Lane(Protocol[RowT]):
         self, settlements: Sequence[Settlement[RowT]], lease: Lease, *, room: Room, now: datetime
     ) -> Turn[RowT]:
         """Settle, then claim, in one transaction."""
+
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[RowT] | None:
+        """Claim by itself, once, the moment another process brings work, and call `ready` on the loop that called this.
+
+        Saves that loop from being woken only to ask; None where there is nothing to be saved.
+        """
 
     def renew(self, strands: Sequence[Strand[RowT]], lease: Lease, *, now: datetime) -> Sequence[Strand[RowT]]:
         """Hold on for another lease, from a thread that may block; answers those still held."""

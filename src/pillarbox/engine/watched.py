@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
-from pillarbox.engine.lane import Lane, Turn
+from pillarbox.engine.lane import Lane, Standby, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
 from pillarbox.engine.room import Room
 
@@ -41,6 +42,10 @@ class WatchedLane(Generic[RowT]):
         self._metrics.leases_lost.inc(len(turn.lost))
         return turn
 
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[RowT] | None:
+        standby = self._lane.stand_by(lease, room=room, ready=ready)
+        return None if standby is None else _Counted(standby, self._metrics)
+
     async def settle(self, settlements: Sequence[Settlement[RowT]], *, now: datetime) -> Sequence[Settlement[RowT]]:
         """Record how deliveries ended; answers those whose hold had been lost."""
         lost = await self._lane.settle(settlements, now=now)
@@ -70,3 +75,32 @@ class WatchedLane(Generic[RowT]):
 
     async def prune(self, *, before: datetime, limit: int) -> int:
         return await self._lane.prune(before=before, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted(Generic[RowT]):
+    """A claim that waits for work, and is counted when it was made."""
+
+    standby: Standby[RowT]
+    metrics: LaneMetrics
+
+    def withdraw(self) -> Awaitable[Turn[RowT]] | None:
+        coming = self.standby.withdraw()
+        return None if coming is None else _Coming(coming, self.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class _Coming(Generic[RowT]):
+    """A turn that was taken by itself; counted by whoever takes it on."""
+
+    turn: Awaitable[Turn[RowT]]
+    metrics: LaneMetrics
+
+    def __await__(self) -> Generator[Any, None, Turn[RowT]]:
+        try:
+            turn = yield from self.turn.__await__()
+        except Exception:
+            self.metrics.turn_failures.inc()
+            raise
+        self.metrics.claimed.inc(sum(len(strand.rows) for strand in turn.claimed))
+        return turn

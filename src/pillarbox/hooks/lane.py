@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.hooks import strands
 from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce
+from pillarbox.hooks.lone import FEW, claim_lone
 from pillarbox.hooks.model import HookRow, row_from
 from pillarbox.hooks.strands import Locked, queries
 from pillarbox.storage import Database, Row, Step, instant, together
@@ -22,7 +23,6 @@ _STRETCH = 1000
 _MOST_LOOKED_AT = 4096
 _MOST_BYTES = 1024 * 1024
 _LONGEST_ERROR = 1000
-_FEW = 8
 
 Held = Settlement[HookRow]
 TakeEffect = Callable[[Sequence[HookRow], datetime], Step[None]]
@@ -88,13 +88,22 @@ class HookLane(StrandLeases[HookRow]):
         turn, superseded = await self._database.write(work)
         self._superseded(superseded)
         if room.slots > 0:
-            self._quiet = len(turn.claimed) <= _FEW
+            self._quiet = len(turn.claimed) <= FEW
         if settlements:
             self._settled()
         if any(settlement.row.event_type == "session_start" for settlement in settlements):
             # Messages may have waited for this session on another node.
             self._database.ring()
         return turn
+
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[HookRow] | None:
+        clock = self._database.clock
+
+        def work() -> Step[Turn[HookRow]]:
+            since = clock.monotonic()
+            return (yield from claim_lone(lease, min(room.slots, FEW), clock.now(), since))
+
+        return self._database.stand_by("hooks", work, ready=ready)
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[HookRow]]:
         def work() -> Step[list[Strand[HookRow]]]:
@@ -147,7 +156,7 @@ class HookLane(StrandLeases[HookRow]):
         """Rescue, then take the runs that are due; answers them, and how many events were superseded on the way."""
         look = queries.due_strands(now=now, limit=slots)
         # Where little is due it is mostly one event of a session, and one round trip brings it.
-        heads = [queries.lone_heads(now=now, limit=min(_FEW, slots))] if self._quiet else []
+        heads = [queries.lone_heads(now=now, limit=min(FEW, slots))] if self._quiet else []
         overdue, due, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), look, *heads)
         if overdue:
             yield from self._rescue_strands(overdue, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from pillarbox.hooks.model import Stored
 from pillarbox.sessions.registry import unknown_session
@@ -18,8 +19,7 @@ Answer = Stored | Exception
 _FEW = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """A new event that passed the edge; one that was spooled has a key, so that it is stored once."""
 
     session_id: str
@@ -69,6 +69,8 @@ def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answe
     """The same as a whole transaction, which ends a round trip sooner where none of the events can have been stored before."""
     if any(item.key for item in items):
         return (yield from enqueue(items, now=now))
+    if len(items) == 1:
+        return (yield from _append(items[0], now=now))
     rows, places, answers = yield from _prepare(items)
     if not rows:
         return answers
@@ -76,8 +78,30 @@ def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answe
         yield from ending(
             queries.insert(rows=rows, now=now),
             queries.lengthen(rows=places.lengthened(places.positions), now=now),
-            again=queries.stored(rows=list(places.positions)),
+            again=[queries.stored(rows=list(places.positions))],
             result=lambda stored: _answer_stored(places.all_of(stored), places, answers),
+        )
+    )
+
+
+def _append(item: Checked, *, now: datetime) -> Step[list[Answer]]:
+    """Store one event that cannot have been stored before, in one round trip, the commit included."""
+
+    def answer(stored: list[Row]) -> list[Answer]:
+        return [Stored(stored[0][0]) if stored else unknown_session(item.session_id)]
+
+    said = {
+        "session_id": item.session_id,
+        "event_type": item.event_type,
+        "created_at": item.created_at,
+        "checksum": checksum(item.session_id, item.event_type, item.payload_json),
+    }
+    return (
+        yield from ending(
+            queries.lengthen_by_one(session_id=item.session_id, now=now),
+            queries.insert_last(**said, now=now, payload=item.payload_json, trace=item.trace),
+            again=[queries.inserted_last(**said)],
+            result=answer,
         )
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
@@ -71,23 +71,18 @@ class InboundLane(StrandLeases[Parcel]):
         return lost
 
     async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[Parcel]:
-        def work() -> Step[Turn[Parcel]]:
-            lost = yield from self._settle(_not_failed(settlements), now)
-            heads = (yield from self._claim(lease, room, now)) if room.slots > 0 else []
-            if not heads:
-                return Turn([], lost)
-            rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
-            return (
-                yield from ending(
-                    queries.take_rows(rows=rows, now=now),
-                    again=queries.taken_rows(rows=rows),
-                    result=lambda taken: Turn(_strands(heads, taken), lost),
-                )
-            )
-
         failed_too_late = await self._fail_all(settlements, now)
-        turn = await self._database.write(work)
+        turn = await self._database.write(lambda: self._turn(_not_failed(settlements), lease, room, now))
         return Turn(turn.claimed, [*turn.lost, *failed_too_late])
+
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[Parcel] | None:
+        clock = self._database.clock
+
+        def work() -> Step[Turn[Parcel]]:
+            since = clock.monotonic()
+            return (yield from self._turn((), lease, room, clock.now(), since))
+
+        return self._database.stand_by("inbound", work, ready=ready)
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:
@@ -131,6 +126,22 @@ class InboundLane(StrandLeases[Parcel]):
             yield self._leases.cut_leases(horizon=now + lease)
 
         await self._database.write(work)
+
+    def _turn(
+        self, settlements: Sequence[Held], lease: Lease, room: Room, now: datetime, since: float = 0.0
+    ) -> Step[Turn[Parcel]]:
+        lost = yield from self._settle(settlements, now)
+        heads = (yield from self._claim(lease, room, now)) if room.slots > 0 else []
+        if not heads:
+            return Turn([], lost, since)
+        rows = [(session_id, head_seq, token + 1) for session_id, _, token, head_seq, *_ in heads]
+        return (
+            yield from ending(
+                queries.take_rows(rows=rows, now=now),
+                again=[queries.taken_rows(rows=rows)],
+                result=lambda taken: Turn(_strands(heads, taken), lost, since),
+            )
+        )
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Row]]:
         """Rescue, then take strands; where a destination is full, from the others. Their rows are still to be taken."""

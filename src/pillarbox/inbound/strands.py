@@ -65,7 +65,7 @@ def enqueue(items: Sequence[Checked], *, now: datetime, gate: timedelta) -> Step
             yield from ending(
                 queries.insert(rows=rows),
                 lengthen(places.positions),
-                again=queries.stored(rows=list(places.positions)),
+                again=[queries.stored(rows=list(places.positions))],
                 result=lambda stored: _answer_stored(places.all_of(stored), places, answers),
             )
         )

@@ -8,7 +8,7 @@ from functools import partial
 
 import uuid_utils
 
-from pillarbox.engine import Batch, Lease, Room, Settlement, Skipped, Strand, Turn
+from pillarbox.engine import Batch, Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import (
@@ -98,6 +98,15 @@ class OutboundLane:
             return _among(strands, (yield queries.held(rows=_names(strands))))
 
         return self._database.read_blocking(work)
+
+    def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[Parcel] | None:
+        clock = self._database.clock
+
+        def work() -> Step[Turn[Parcel]]:
+            since = clock.monotonic()
+            return Turn((yield from self._claim(lease, room, clock.now())), (), since)
+
+        return self._database.stand_by("outbound", work, ready=ready)
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:

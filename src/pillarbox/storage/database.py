@@ -6,7 +6,7 @@ the same text runs on the SQLite writer thread, on a PostgreSQL connection, or i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -14,6 +14,7 @@ from pillarbox.clock import Clock
 
 if TYPE_CHECKING:
     from pillarbox.storage.queries import Query
+    from pillarbox.storage.standing import Standing
 
 T = TypeVar("T")
 
@@ -41,8 +42,8 @@ class Last:
     """What ends a transaction: see `ending`."""
 
     statements: tuple[Statement, ...]
-    again: Statement
-    result: Callable[[list[Row]], Any]
+    again: tuple[Statement, ...]
+    result: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +66,13 @@ def together(*statements: Statement) -> Step[list[list[Row]]]:
     return (yield Together(statements))
 
 
-def ending(*statements: Statement, again: Statement, result: Callable[[list[Row]], T]) -> Step[T]:
+def ending(*statements: Statement, again: Sequence[Statement], result: Callable[..., T]) -> Step[T]:
     """End a transaction with these, which can be sent together with its commit; nothing of the step is run after that.
 
-    What the first of them answers makes the result. Should that be lost on its way although the commit took effect, `again`
-    brings the same rows.
+    The result is made from the rows of each that answers any. Should these be lost on their way although the commit took
+    effect, the statements of `again` bring the same.
     """
-    return cast("T", (yield Last(statements, again, result)))
+    return cast("T", (yield Last(statements, tuple(again), result)))
 
 
 class Database(Protocol):
@@ -112,6 +113,11 @@ class Database(Protocol):
 
     def watch(self, rung: Callable[[News], None]) -> None:
         """Call `rung`, from any thread, whenever another process may have committed something."""
+
+    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
+        """Keep a write ready, to be run the moment another process is known to have brought work for a pipe, by the thread that
+        hears of it; `ready` is called on the caller's loop when it has ended. Not watched or nobody to hear: None.
+        """
 
     async def tend(self) -> None:
         """What wants doing now and then, such as measuring the server's clock again."""

@@ -57,7 +57,7 @@ async def drive_async(work: Work[T], execute: ExecuteAsync) -> T:
 
 def _end(step: Step[T], last: Last, rows: list[list[Row]]) -> T:
     """What a work comes to that has ended; nothing of it may follow, for elsewhere it would never be run."""
-    ended: T = last.result(rows[0])
+    ended: T = last.result(*(found for found, each in zip(rows, last.statements, strict=True) if each.query.answers))
     try:
         step.send(ended)  # type: ignore[arg-type]
     except StopIteration as end:

@@ -14,7 +14,7 @@ from pathlib import Path
 _IN_MODIFY = 0x2
 _EVENT = struct.Struct("iIII")
 _MOST_BYTES = 64 * 1024
-_QUIET_SECONDS = 0.01
+_QUIET_SECONDS = 0.005
 
 
 class LogWatch:

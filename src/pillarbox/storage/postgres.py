@@ -34,6 +34,7 @@ from pillarbox.storage.postgres_url import (
 )
 from pillarbox.storage.postgres_watchdog import Watchdog
 from pillarbox.storage.soon import soon
+from pillarbox.storage.standing import Standing
 from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
 
 T = TypeVar("T")
@@ -186,6 +187,9 @@ class PostgresDatabase:
     def watch(self, rung: Callable[[News], None]) -> None:
         if not (self.cockroach or self.address.pooled):
             self._bell.watch(rung)
+
+    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
+        return None
 
     async def tend(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._tend)

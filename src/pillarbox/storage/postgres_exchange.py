@@ -57,8 +57,11 @@ class Exchange:
         """Send what is last together with the commit, in one round trip, which ends with the pipeline."""
         self._touch(self._connection)
         first = self._add(last.statements)
-        cursors = self._commit(lambda connection: last.result(ask(connection, last.again).fetchall()))
-        self._conclude = lambda: last.result(cursors[first].fetchall())
+        cursors = self._commit(lambda connection: last.result(*_asked(connection, last.again)))
+        answering = [
+            cursor for cursor, each in zip(cursors[first:], last.statements, strict=True) if each.query.answers
+        ]
+        self._conclude = lambda: last.result(*(cursor.fetchall() for cursor in answering))
         if self._pipeline is not None:
             _push(self._connection)
 
@@ -96,6 +99,10 @@ class Exchange:
 
 def ask(connection: psycopg.Connection[Any], statement: Statement) -> psycopg.Cursor[Any]:
     return connection.execute(_text(statement), parameters(statement))
+
+
+def _asked(connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
+    return [ask(connection, statement).fetchall() for statement in statements]
 
 
 def answers(cursors: Sequence[psycopg.Cursor[Any]], statements: Sequence[Statement]) -> list[list[Row]]:

@@ -19,6 +19,7 @@ from pillarbox.storage.log_watch import LogWatch
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import MEMORY, connect, read_snapshot, require_safe_library
+from pillarbox.storage.standing import Standing
 from pillarbox.storage.whereabouts import Whereabouts
 from pillarbox.storage.writer import Writer
 
@@ -86,6 +87,9 @@ class SqliteDatabase:
         self._rung.append(rung)
         if self._log_watch is None and self.path != MEMORY:
             self._log_watch = LogWatch(self.path, self._writer.look_out)
+
+    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
+        return self._writer.stand.put(pipe, Standing(work, ready=ready)) if self._log_watch else None
 
     async def tend(self) -> None:
         """Nothing needs tending between commits."""

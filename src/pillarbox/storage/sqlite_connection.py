@@ -50,6 +50,7 @@ def connect(path: str, *, busy_timeout: float) -> apsw.Connection:
         # A checkpoint costs two more syncs, so it should be rare beside commits: every 40 MB.
         connection.pragma("wal_autocheckpoint", 10_000)
         connection.pragma("temp_store", "memory")
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     except apsw.Error as error:
         raise translated(error, path) from error
     return connection

@@ -10,7 +10,7 @@ import asyncio
 import queue
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from pillarbox.storage.owner import Owner
 from pillarbox.storage.queries import load_queries
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import execute, execute_one, is_full, translated
+from pillarbox.storage.standing import Stand
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ _MOST_TOGETHER = 256
 # How often another process's commits are looked for, and how often while one is on its way.
 _GLANCE_SECONDS = 0.02
 _QUICK_GLANCE_SECONDS = 0.0002
+# News that come closer together than this are waited for together.
+_CROWDED_SECONDS = 0.005
 _TIDY_MILLISECONDS = 100
 
 
@@ -79,8 +82,11 @@ class Writer:
         self._reserve = reserve
         self._watch = watch
         self._version = self._data_version()
+        self.stand = Stand()
         self._alerted = 0.0
+        self._writing = False
         self._noticed = 0.0
+        self._crowded = False
         self._broken: Unavailable | None = None
         self._jobs: queue.SimpleQueue[_Job[Any] | _Sign] = queue.SimpleQueue()
         self._gate = threading.Lock()
@@ -111,8 +117,10 @@ class Writer:
 
     def look_out(self) -> None:
         """Somebody has begun to write: look for their commit, which comes when it is on disk."""
-        self._alerted = monotonic()
-        self._jobs.put(_Sign.LOOK)
+        # While we write nobody else does: what was heard is ourselves, and afterwards we look anyway.
+        if not self._writing:
+            self._alerted = monotonic()
+            self._jobs.put(_Sign.LOOK)
 
     def close(self) -> None:
         """Commit what was queued before, then stop."""
@@ -155,9 +163,9 @@ class Writer:
         return jobs, False
 
     def _patience(self) -> float:
-        """Short at first when somebody has begun to write, unless news came just now: there may be hundreds more."""
+        """Short at first when somebody has begun to write, unless news come one upon another: there may be hundreds more."""
         now = monotonic()
-        if now - self._noticed < _GLANCE_SECONDS:
+        if self._crowded and now - self._noticed < _GLANCE_SECONDS:
             return _GLANCE_SECONDS
         return min(_GLANCE_SECONDS, max(_QUICK_GLANCE_SECONDS, (now - self._alerted) / 4))
 
@@ -210,16 +218,31 @@ class Writer:
             for job in jobs:
                 job.error = self._broken
             return
+        self._writing = True
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                self._run_in_savepoint(job)
+            self._run_all(jobs)
             self._connection.execute("COMMIT")
         except (apsw.Error, _TransactionGone) as error:
             if self._connection.in_transaction:
                 with suppress(apsw.Error):
                     self._connection.execute("ROLLBACK")
             self._after_failure(jobs, error)
+        finally:
+            self._writing = False
+
+    def _run_all(self, jobs: Sequence[_Job[Any]]) -> None:
+        """Each in a savepoint, except the only one, which has the whole transaction to itself."""
+        if len(jobs) > 1:
+            for job in jobs:
+                self._run_in_savepoint(job)
+            return
+        (job,) = jobs
+        try:
+            job.result, job.error = drive(job.work, partial(execute, self._connection)), None
+        except BaseException as error:
+            job.error = translated(error, self._connection.filename) if isinstance(error, apsw.Error) else error
+            raise _TransactionGone from error
 
     def _run_in_savepoint(self, job: _Job[Any]) -> None:
         connection = self._connection
@@ -251,10 +274,25 @@ class Writer:
         version = self._data_version()
         if version != self._version:
             self._version = version
-            self._noticed = monotonic()
+            now = monotonic()
+            self._crowded, self._noticed = now - self._noticed < _CROWDED_SECONDS, now
+            waiting = self._waiting()
+            served = self._serve(waiting or ())
             # A listener that went away, its event loop closed, must not end the writing.
             with suppress(Exception):
-                self._watch(News(self._waiting()))
+                self._watch(News(waiting and waiting - served))
+
+    def _serve(self, pipes: Iterable[str]) -> frozenset[str]:
+        """Run what stands by for these pipes; for which of them something did."""
+        jobs: dict[str, _Job[Any]] = {}
+        for pipe in pipes:
+            standing = self.stand.take(pipe)
+            if standing is not None and standing.begin():
+                jobs[pipe] = _Job(standing.work, standing.future, standing.loop)
+        if jobs:
+            self._commit(list(jobs.values()))
+            _announce(list(jobs.values()))
+        return frozenset(jobs)
 
     def _waiting(self) -> frozenset[str] | None:
         """The pipes that have work; looking here is cheaper than to let each look for itself."""
@@ -265,7 +303,7 @@ class Writer:
 
     def _data_version(self) -> int:
         try:
-            return int(self._connection.pragma("data_version"))
+            return int(self._connection.execute("PRAGMA data_version").get)
         except apsw.Error:
             return -1
 
