@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ from pillarbox.storage.postgres_url import (
 )
 from pillarbox.storage.postgres_watchdog import Watchdog
 from pillarbox.storage.soon import soon
-from pillarbox.storage.standing import Standing
+from pillarbox.storage.standing import Stand, Standing
 from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
 
 T = TypeVar("T")
@@ -113,6 +114,8 @@ class PostgresDatabase:
         )
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, self._options)
+        self._stand = Stand()
+        self._watched = False
         self._closed = False
         self._owner = Owner()
         self.waiting = 0
@@ -186,10 +189,11 @@ class PostgresDatabase:
 
     def watch(self, rung: Callable[[News], None]) -> None:
         if not (self.cockroach or self.address.pooled):
-            self._bell.watch(rung)
+            self._watched = True
+            self._bell.watch(lambda news: rung(self._serve(news)))
 
     def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
-        return None
+        return self._stand.put(pipe, Standing(work, ready=ready)) if self._watched else None
 
     async def tend(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._threads, self._tend)
@@ -212,6 +216,15 @@ class PostgresDatabase:
             return await soon(self._threads.submit(run, work), self._busy_timeout)
         finally:
             self.waiting -= 1
+
+    def _serve(self, news: News) -> News:
+        """Run what stands by for the pipes that have work, on the thread that heard of it; the news for all others."""
+        served = set()
+        for pipe in news.work or ():
+            standing = self._stand.take(pipe)
+            if standing is not None and standing.run(self.write_blocking):
+                served.add(pipe)
+        return replace(news, work=news.work - served) if news.work and served else news
 
     def _tend(self) -> None:
         with self._connection() as connection:

@@ -39,10 +39,10 @@ class Standing(Generic[T]):
             self._withdrawn = True
             return self.future if self._begun else None
 
-    def run(self, run: Callable[[Work[T]], T]) -> None:
-        """Run it, if it is still wanted, and tell who waits; from the thread that hears."""
+    def run(self, run: Callable[[Work[T]], T]) -> bool:
+        """Run it, if it is still wanted, and tell who waits; whether it was. From the thread that hears."""
         if not self.begin():
-            return
+            return False
         tell: Callable[[], None]
         try:
             tell = partial(self.future.set_result, run(self.work))
@@ -51,6 +51,7 @@ class Standing(Generic[T]):
         # A loop that was closed meanwhile has nobody left who waits.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._tell, tell)
+        return True
 
     def _tell(self, tell: Callable[[], None]) -> None:
         if not self.future.done():
