@@ -137,8 +137,11 @@ class Link:
         self._fail("store", self._rates().store, Unavailable("cut after"))
         return result
 
-    async def write_new(self, work: Work[T]) -> T:
-        return await self.write(work)
+    async def write_new(self, work: Work[T], *, pipe: str | None = None) -> T:
+        result = await self.write(work)
+        if pipe:
+            self._ring_all()
+        return result
 
     async def read(self, work: Work[T]) -> T:
         return await self.write(work)

@@ -104,7 +104,7 @@ class Hooks:
         """The same, of an event as it came in."""
         stored = await self._batch.add(check_new_event(new, self._clock.now()))
         self._metrics.stored.inc()
-        self._wake(by_new=True)
+        self.bell.ring()
         return stored
 
     def on(self, *event_types: str) -> Callable[[ListenT], ListenT]:
@@ -227,7 +227,8 @@ class Hooks:
         self._database.ring("hooks" if by_new else "")
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Stored | Exception]:
-        return await self._database.write_new(partial(strands.enqueue_alone, items, now=self._clock.now()))
+        work = partial(strands.enqueue_alone, items, now=self._clock.now())
+        return await self._database.write_new(work, pipe="hooks")
 
     async def _deliver(self, row: HookRow) -> Outcome:
         if row.payload is None:

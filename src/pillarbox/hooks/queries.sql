@@ -43,7 +43,7 @@ SET next_seq = rows.next_seq,
 FROM :rows(session_id text, next_seq bigint, added bigint, head_seq bigint)
 WHERE hook_strand.session_id = rows.session_id
 
--- name: lengthen_by_one
+-- name: lengthen_by_one once
 -- Opens the strand or locks it as it lengthens it, so that nobody else takes the place of the one event inserted behind this.
 INSERT INTO hook_strand (session_id, next_seq, head_seq, open_count, due_at)
 SELECT session_id, 2, 1, 1, :now FROM sessions WHERE session_id = :session_id
@@ -52,7 +52,7 @@ SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1
     head_seq = COALESCE(hook_strand.head_seq, hook_strand.next_seq),
     due_at = CASE WHEN hook_strand.head_seq IS NULL THEN excluded.due_at ELSE hook_strand.due_at END
 
--- name: insert_last
+-- name: insert_last once
 -- At the place that `lengthen_by_one` made; nowhere if there is no such session.
 INSERT INTO hook_outbox (session_id, seq, event_type, created_at, next_attempt_at, payload, checksum, trace)
 SELECT s.session_id, s.next_seq - 1, :event_type, :created_at, :now, :payload, :checksum, :trace
@@ -136,7 +136,7 @@ WHERE session_id IN (
     WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed'))
 RETURNING session_id, token
 
--- name: take_lone postgres
+-- name: take_lone postgres once
 -- An array, because it is made once; a subquery that is run again would lock others.
 UPDATE hook_strand
 SET token = token + 1, due_at = NULL, locked_at = :now, lease_until = :lease_until, holder = :holder,
@@ -150,7 +150,7 @@ WHERE session_id = ANY(ARRAY(
     WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed')))
 RETURNING session_id, token
 
--- name: lone_rows
+-- name: lone_rows once
 -- What `take_lone` holds, and whatever else was claimed at that very time; on idx_hook_strand_lease.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace

@@ -96,8 +96,11 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T: ...
 
-    async def write_new(self, work: Work[T]) -> T:
-        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun."""
+    async def write_new(self, work: Work[T], *, pipe: str | None = None) -> T:
+        """A write that brings new work: refused with `DatabaseFull` while the room left is kept for marks of what was begun.
+
+        Where it is for a pipe, other processes are told, as by `ring`.
+        """
 
     async def read(self, work: Work[T]) -> T: ...
 

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from pillarbox.storage.postgres_url import (
     unreachable,
 )
 from pillarbox.storage.postgres_watchdog import Watchdog
+from pillarbox.storage.postgres_wire import Cursors, Said, Speaker, Wires
 from pillarbox.storage.soon import soon
 from pillarbox.storage.standing import Stand, Standing
 from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
@@ -60,6 +61,10 @@ _MARK = b"""INSERT INTO commit_mark (writer, serial, at) VALUES (%(writer)s, %(s
 _LOOK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, 'void', now())
            ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial = %s THEN commit_mark.serial ELSE 'void' END
            RETURNING serial"""
+_UNLIMITED: tuple[Said, ...] = (
+    (b"SET LOCAL statement_timeout = 0", {}),
+    (b"SET LOCAL idle_in_transaction_session_timeout = 0", {}),
+)
 _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
 
 # The server ends what is idle in a transaction for too long, as one that was stopped and goes on now.
@@ -112,6 +117,7 @@ class PostgresDatabase:
             name="pillarbox",
             reconnect_timeout=_RECONNECT_SECONDS,
         )
+        self._wires = Wires()
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, self._options)
         self._stand = Stand()
@@ -139,15 +145,22 @@ class PostgresDatabase:
         """A write whose statements may take as long as they need."""
         return await self._submit(partial(self.write_blocking, limited=False), work)
 
-    async def write_new(self, work: Work[T]) -> T:
+    async def write_new(self, work: Work[T], *, pipe: str | None = None) -> T:
         # How much room the server has, only the server knows; it says DiskFull.
-        return await self.write(work)
+        return await self._submit(partial(self.write_blocking, pipe=pipe), work)
 
     async def read(self, work: Work[T]) -> T:
         return await self._submit(self.read_blocking, work)
 
-    def write_blocking(self, work: Work[T], *, limited: bool = True) -> T:
+    def write_blocking(self, work: Work[T], *, limited: bool = True, pipe: str | None = None) -> T:
         serial = uuid.uuid4().hex
+        aside = self._bell.aside(pipe) if pipe and not (self.cockroach or self.address.pooled) else None
+        result: T = self._write(work, serial, limited=limited, aside=aside)
+        if pipe and aside is None:
+            self.ring(pipe)
+        return result
+
+    def _write(self, work: Work[T], serial: str, *, limited: bool, aside: Said | None) -> T:
         unknown: _CommitUnknown | None = None
         for pause in self._pauses():
             try:
@@ -156,7 +169,7 @@ class PostgresDatabase:
                         result: T = unknown.result(connection)
                         return result
                     unknown = None
-                    return self._transaction(connection, serial, work, limited=limited)
+                    return self._transaction(connection, serial, work, limited=limited, aside=aside)
             except _CommitUnknown as error:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
@@ -241,24 +254,23 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
-    def _transaction(self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool) -> T:
-        """One transaction; in pipeline mode, so that BEGIN and the mark cost no round trip of their own.
+    def _transaction(
+        self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool, aside: Said | None
+    ) -> T:
+        """One transaction, in as few round trips as its statements allow.
 
-        Not through a pooler: the driver may end a pipeline by asking for a flush, and a pooler that gets one behind the end of a
-        transaction keeps a server's connection for a client that wants nothing more.
+        Not through a pooler: one that gets statements behind the end of a transaction may keep a server's connection for a client
+        that wants nothing more.
         """
         exchange: Exchange | None = None
         try:
-            with nullcontext() if self.address.pooled else connection.pipeline() as pipeline:
-                connection.execute(self._begin)
-                if not limited:
-                    connection.execute("SET LOCAL statement_timeout = 0")
-                    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            with self._speaking(connection) as speaker:
                 exchange = Exchange(
-                    connection,
-                    pipeline,
+                    speaker,
+                    begin=[(self._begin, {}), *(() if limited else _UNLIMITED)],
                     mark=(_MARK, {"writer": self._writer(), "serial": serial}),
-                    touch=self._watchdog.touch if limited else self._watchdog.spare,
+                    touch=partial(self._watchdog.touch if limited else self._watchdog.spare, connection),
+                    aside=aside,
                 )
                 exchange.commit(drive(work, exchange, exchange.finish))
         except BaseException as error:
@@ -268,6 +280,11 @@ class PostgresDatabase:
             raise
         result: T = exchange.concluded()
         return result
+
+    def _speaking(self, connection: psycopg.Connection[Any]) -> AbstractContextManager[Speaker]:
+        if self.address.pooled:
+            return nullcontext(Cursors(connection))
+        return self._wires.of(connection, prepares=not self.cockroach).speaking()
 
     def _execute(self, connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
         self._watchdog.touch(connection)

@@ -7,15 +7,22 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
+from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 import psycopg
+from psycopg.pq.abc import PGconn
 
 from pillarbox.storage.database import News
 from pillarbox.storage.postgres_url import PostgresAddress
+from pillarbox.storage.postgres_wire import Said
 
 _CHANNEL = "pillarbox"
-_NOTIFY = b"SELECT pg_notify(%s, %s)"
+_NOTIFY = b"SELECT pg_notify(%(channel)s, %(said)s)"
+# What names nobody's pipe, and nodes that know nothing of it take for the name of one.
+_FROM = "from:"
+_ASIDE_SECONDS = 0.02
 _LISTEN = f"LISTEN {_CHANNEL}".encode()
 _QUIET_SECONDS = 0.005
 _PAUSE_SECONDS = 0.5
@@ -37,7 +44,17 @@ class PostgresBell:
         self._waker, self.woken = socket.socketpair()
         # The backend that rings for us: what we say ourselves is no news.
         self.ringer = 0
+        self.name = f"{_FROM}{uuid4().hex}"
         self._ringing = False
+        self._rung = 0.0
+
+    def aside(self, pipe: str) -> Said | None:
+        """A ring that whoever commits something may send behind it, if nothing was rung lately."""
+        now = monotonic()
+        if now - self._rung < _ASIDE_SECONDS:
+            return None
+        self._rung = now
+        return _NOTIFY, {"channel": _CHANNEL, "said": f"{pipe} {self.name}"}
 
     def ring(self, pipe: str) -> None:
         with self._adding:
@@ -71,8 +88,9 @@ class PostgresBell:
                 self._wanted.clear()
                 with self._adding:
                     news, self._news = self._news, set()
-                connection.run(_NOTIFY, _CHANNEL, _said(news))
+                connection.run(_NOTIFY, {"channel": _CHANNEL, "said": _said(news)})
                 self.ringer = connection.pid
+                self._rung = monotonic()
                 self._closed.wait(_QUIET_SECONDS)
 
     def _listen(self, rung: Callable[[News], None]) -> None:
@@ -112,11 +130,11 @@ class _Reconnecting:
         if self._connection is not None:
             self._connection.close()
 
-    def run(self, sql: bytes, *params: str) -> bool:
+    def run(self, sql: bytes, params: dict[str, str] | None = None) -> bool:
         try:
             if self._connection is None or self._connection.broken:
                 self._connection = self._bell.connect()
-            self._connection.execute(sql, params or None)
+            self._connection.execute(sql, params)
             self.pid = self._connection.info.backend_pid
         except psycopg.Error:
             self._forget()
@@ -132,14 +150,21 @@ class _Reconnecting:
                 waiting.register(self._connection.fileno(), EVENT_READ)
                 while not self._bell.closed:
                     waiting.select()
-                    rings = [
-                        ring.payload for ring in self._connection.notifies(timeout=0) if ring.pid != self._bell.ringer
-                    ]
-                    if rings:
+                    if rings := self._rings(self._connection.pgconn):
                         return _told(rings)
         except psycopg.Error:
             self._forget()
         return None
+
+    def _rings(self, server: PGconn) -> list[str]:
+        """What others have said; asked of the connection itself, for the driver takes as long for it as a claim."""
+        server.consume_input()
+        rings = []
+        while ring := server.notifies():
+            said = ring.extra.decode()
+            if ring.be_pid != self._bell.ringer and self._bell.name not in said:
+                rings.append(said)
+        return rings
 
     def _forget(self) -> None:
         if self._connection is not None:
@@ -154,4 +179,7 @@ def _said(news: set[str]) -> str:
 
 
 def _told(rings: Sequence[str]) -> News:
-    return News() if "" in rings else News(frozenset(pipe for ring in rings for pipe in ring.split()), only_work=True)
+    if "" in rings:
+        return News()
+    names = frozenset(name for ring in rings for name in ring.split() if not name.startswith(_FROM))
+    return News(names, only_work=True)

@@ -1,6 +1,7 @@
 """Named blocks of SQL, one text for all databases.
 
-A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one database needs its own). Inside it:
+A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one database needs its own; with `once` at the end where one
+plan fits all parameters, so that a server need not plan it each time). Inside it:
 
     :name                          a parameter
     x :in(ids bigint)              x is one of a parameter's values; likewise :not_in
@@ -24,7 +25,7 @@ from typing import Any
 
 from pillarbox.storage.database import Statement
 
-_BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?\n", re.MULTILINE)
+_BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?( once)?\n", re.MULTILINE)
 _MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked|share|lowered)\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _CHANGES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
@@ -41,6 +42,7 @@ class Query:
     sets: tuple[str, ...]
     changes: bool
     answers: bool
+    once: bool = False
 
     def __call__(self, **params: object) -> Statement:
         return Statement(self, params)
@@ -57,11 +59,14 @@ def load_queries(package: str, file: str = "queries.sql", **tables: str) -> Any:
 def parse_queries(text: str) -> Iterator[Query]:
     """The queries of a text; a block for one database stands over the common one."""
     texts: dict[str, dict[str, str]] = {}
+    once = set()
     marks = list(_BLOCK.finditer(text))
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     for mark, end in zip(marks, ends, strict=True):
         body = _COMMENT.sub("", text[mark.end() : end]).strip().rstrip(";")
         texts.setdefault(mark[1], {})[mark[2] or "common"] = body
+        if mark[3]:
+            once.add(mark[1])
     for name, bodies in texts.items():
         sqlite = bodies.get("sqlite", bodies.get("common", ""))
         postgres = bodies.get("postgres", bodies.get("common", ""))
@@ -76,6 +81,7 @@ def parse_queries(text: str) -> Iterator[Query]:
             sets=tuple(column.split()[0] for column in sets[0].split(",")) if sets else (),
             changes=changes,
             answers="RETURNING" in postgres or not changes,
+            once=name in once,
         )
 
 

@@ -59,7 +59,7 @@ class SqliteDatabase:
     async def write(self, work: Work[T]) -> T:
         return await self._writer.submit(work, asyncio.get_running_loop())
 
-    async def write_new(self, work: Work[T]) -> T:
+    async def write_new(self, work: Work[T], *, pipe: str | None = None) -> T:
         if self._whereabouts is not None:
             self._whereabouts.require()
         return await self._writer.submit_new(work, asyncio.get_running_loop())
