@@ -11,10 +11,10 @@ from typing import Any
 
 from pillarbox.engine import Delivered, Lease, Outcome, Room, Settlement, Strand
 from pillarbox.hooks.lane import HookLane
-from pillarbox.hooks.model import HookRecord, HookRow
+from pillarbox.hooks.model import Checked, HookRecord, HookRow
 from pillarbox.hooks.pipe import Hooks
 from pillarbox.hooks.policy import HooksPolicy
-from pillarbox.hooks.strands import Answer, Checked, enqueue
+from pillarbox.hooks.strands import Answer, enqueue
 from pillarbox.telemetry import Metrics
 from pillarbox.testing import ManualClock
 from tests.contracts.boxes import Node, node_at, node_on

@@ -11,7 +11,7 @@ import pytest
 
 from pillarbox.box import Pillarbox
 from pillarbox.errors import NotFound, OptedOut
-from pillarbox.hooks.strands import Checked
+from pillarbox.hooks.model import Checked
 from pillarbox.hooks.strands import enqueue as enqueue_events
 from pillarbox.outbound.messages import Sms
 from pillarbox.outbound.model import NewTenant

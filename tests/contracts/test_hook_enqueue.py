@@ -9,8 +9,7 @@ import pytest
 
 from pillarbox.engine import Delivered
 from pillarbox.errors import InvalidInput, NotFound
-from pillarbox.hooks.model import Stored
-from pillarbox.hooks.strands import Checked
+from pillarbox.hooks.model import Checked, Stored
 from tests.contracts.hook_boxes import HookNode, another, hook_node_at
 
 PROMPT, STOP = "user_prompt_submit", "agent_stop"

@@ -9,7 +9,10 @@ import psycopg
 
 from pillarbox.storage import Statement
 from pillarbox.storage.postgres_exchange import ask
-from pillarbox.storage.sqlite_connection import execute_one
+from pillarbox.storage.postgres_wire import numbered
+from pillarbox.storage.sqlite_connection import execute_one, keep_plans
+
+_EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class FilledSqlite:
     def __init__(self, path: str) -> None:
         self.connection = apsw.Connection(path)
         self.connection.pragma("synchronous", "off")
+        keep_plans(self.connection)
 
     def run(self, sql: str) -> None:
         self.connection.execute(sql)
@@ -63,16 +67,33 @@ class FilledPostgres:
         self.connection.execute(sql.encode())
 
     def look(self, statement: Statement) -> Look:
-        query = statement.query
-        explained = replace(query, postgres=f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query.postgres}")
         with self.connection.transaction(force_rollback=True):
-            row = ask(self.connection, replace(statement, query=explained)).fetchone()
+            row = self._with_one_plan(statement) if statement.query.once else self._explained(statement)
         assert row is not None
         root = row[0][0]["Plan"]
         nodes = list(_nodes(root))
         indexes = frozenset(node["Index Name"] for node in nodes if "Index Name" in node)
         scanned = frozenset(node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan")
         return Look(indexes, scanned, root["Shared Hit Blocks"] + root["Shared Read Blocks"])
+
+    def _explained(self, statement: Statement) -> Any:
+        explained = replace(statement.query, postgres=f"{_EXPLAIN} {statement.query.postgres}")
+        return ask(self.connection, replace(statement, query=explained)).fetchone()
+
+    def _with_one_plan(self, statement: Statement) -> Any:
+        """As it is planned without a look at the parameters."""
+        sql, names = numbered(statement.query.postgres.encode())
+        self.connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+        self.connection.execute(b"PREPARE looked_at AS " + sql)
+        # The parameters of a prepared statement are part of the text that runs it.
+        cursor = psycopg.ClientCursor(self.connection)
+        given = ", ".join(["%s"] * len(names))
+        row = cursor.execute(
+            f"{_EXPLAIN} EXECUTE looked_at({given})".encode(), [statement.params[name] for name in names]
+        )
+        found = row.fetchone()
+        self.connection.execute("DEALLOCATE looked_at")
+        return found
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

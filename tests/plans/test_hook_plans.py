@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 attention = load_queries("pillarbox.operators", "attention.sql")
 seeking = load_queries("pillarbox.operators", "seeking.sql")
+lone = load_queries("pillarbox.hooks", "lone.sql")
 waiting = load_queries("pillarbox.storage", "waiting.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -111,11 +112,16 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
     # Ids of the pending rows come after those of the dead and the delivered ones.
     ids = [DEAD + fill.delivered * SESSIONS + number for number in range(1, AT_ONCE + 1)]
     order, due, lease, strand = "idx_hook_outbox_order", "idx_hook_strand_due", "idx_hook_strand_lease", "primary key"
+    hold = {"holder": "here", "now": NOW, "lease_until": NOW}
     settled = [(row, "delivered", NOW, None, None, 1) for row in ids]
     settled_strands = [(key, fill.head + 1, NOW, 1, 1, 0) for key in keys]
     return {
         "due_strands": (due, queries.due_strands(now=NOW, limit=AT_ONCE)),
         "waiting": (due, waiting.pipes()),
+        "lone.lengthen": ("primary key", lone.lengthen(session_id=session(1), now=NOW)),
+        "lone.take": (due, lone.take(limit=8, **hold)),
+        "lone.rows_taken": (lease, lone.rows_taken(**hold)),
+        "lone.taken": (lease, lone.taken(**hold)),
         "lone_heads": (order, queries.lone_heads(now=NOW, limit=8)),
         "window": (order, queries.window(rows=[(key, fill.head, fill.head + LOOK - 1) for key in keys])),
         "supersede": ("primary key", queries.supersede(rows=[(row, row + 1, "tool_use") for row in ids], now=NOW)),

@@ -31,12 +31,10 @@ log = logger(__name__)
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
-_LOOK_AGAIN = 1.0
 # What lands soon is settled before the stubborn are waited for: the process may not live so long.
 _LAST_WAITS = (1.0, 4.0)
 
 Renewing = Callable[[], AbstractContextManager[None]]
-_SHORTEST_REST = 0.01
 # From so many on, settling and claiming at the same time gains more than a second transaction costs.
 _MANY = 32
 
@@ -288,14 +286,13 @@ class Drain(Generic[RowT]):
             await asyncio.sleep(0)
 
     async def _patience(self) -> float:
-        wait = self._pace.poll
+        due = None
         if self._room().slots > 0:
             try:
-                if due := await self._lane.next_due(now=self._clock.now()):
-                    wait = min(wait, self._until(due))
+                due = await self._lane.next_due(now=self._clock.now())
             except Exception as error:
                 await self._recover([], error)
-        return wait
+        return self._pace.rest(due, looked=self._looked, now=self._clock.now())
 
     async def _stand_by(self, wait: float) -> bool:
         """Wait, while the lane claims by itself what another process brings; whether it did, and left nothing to look for."""
@@ -321,12 +318,6 @@ class Drain(Generic[RowT]):
             return False
         finally:
             self._dropped = None
-
-    def _until(self, due: datetime) -> float:
-        """How long to rest; what was due at the last look and not taken has a full destination, or another taker."""
-        if due <= self._looked:
-            return _LOOK_AGAIN
-        return max(_SHORTEST_REST, (due - self._clock.now()).total_seconds())
 
     async def _let_land(self, grace: float) -> None:
         deadline = self._clock.monotonic() + grace

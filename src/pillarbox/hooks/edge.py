@@ -10,8 +10,7 @@ import msgspec
 
 from pillarbox.errors import InvalidInput
 from pillarbox.hooks.listeners import LONGEST_TYPE
-from pillarbox.hooks.model import NewEvent
-from pillarbox.hooks.strands import Checked
+from pillarbox.hooks.model import Checked, NewEvent
 from pillarbox.sessions.registry import LONGEST_ID
 from pillarbox.telemetry.traces import current_trace
 from pillarbox.text import check_json, check_name

@@ -16,10 +16,10 @@ from msgspec import Meta
 from pillarbox.errors import InvalidInput, SessionExists, Unavailable
 from pillarbox.hooks import pickup, strands
 from pillarbox.hooks.listeners import LONGEST_TYPE
+from pillarbox.hooks.model import Checked
 from pillarbox.hooks.pickup import Batch, Record
 from pillarbox.hooks.spool import VERSION
 from pillarbox.hooks.store import headless_id
-from pillarbox.hooks.strands import Checked
 from pillarbox.sessions import Session, Sessions
 from pillarbox.sessions.registry import check_session
 from pillarbox.storage import Database, Step

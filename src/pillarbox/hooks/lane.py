@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Standby, Strand, Turn
@@ -97,12 +98,7 @@ class HookLane(StrandLeases[HookRow]):
         return turn
 
     def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[HookRow] | None:
-        clock = self._database.clock
-
-        def work() -> Step[Turn[HookRow]]:
-            since = clock.monotonic()
-            return (yield from claim_lone(lease, min(room.slots, FEW), clock.now(), since))
-
+        work = partial(claim_lone, lease, room.slots, self._database.clock)
         return self._database.stand_by("hooks", work, ready=ready)
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[HookRow]]:

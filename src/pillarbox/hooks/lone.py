@@ -1,19 +1,46 @@
-"""Events that are alone in their strands, as nearly all are while little happens."""
+"""Events that are alone in their strands, as nearly all are while little happens: each way takes one round trip, the commit
+included."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from pillarbox.clock import Clock
 from pillarbox.engine import Lease, Strand, Turn
-from pillarbox.hooks.model import HookRow, row_from
-from pillarbox.hooks.strands import queries
-from pillarbox.storage import Row, Step, ending
+from pillarbox.hooks.model import Checked, HookRow, Stored, row_from
+from pillarbox.sessions.registry import unknown_session
+from pillarbox.storage import Row, Step, checksum, ending, load_queries
+
+_queries = load_queries("pillarbox.hooks", "lone.sql")
 
 FEW = 8
 
 
-def claim_lone(lease: Lease, limit: int, now: datetime, since: float) -> Step[Turn[HookRow]]:
-    """Take events that are alone in their strands, in one round trip, the commit included."""
+def append(item: Checked, *, now: datetime) -> Step[list[Stored | Exception]]:
+    """Store one event that cannot have been stored before."""
+
+    def answer(stored: list[Row]) -> list[Stored | Exception]:
+        return [Stored(stored[0][0]) if stored else unknown_session(item.session_id)]
+
+    said = {
+        "session_id": item.session_id,
+        "event_type": item.event_type,
+        "created_at": item.created_at,
+        "checksum": checksum(item.session_id, item.event_type, item.payload_json),
+    }
+    return (
+        yield from ending(
+            _queries.lengthen(session_id=item.session_id, now=now),
+            _queries.insert(**said, now=now, payload=item.payload_json, trace=item.trace),
+            again=[_queries.inserted(**said)],
+            result=answer,
+        )
+    )
+
+
+def claim_lone(lease: Lease, slots: int, clock: Clock) -> Step[Turn[HookRow]]:
+    """Take events that are alone in the strands that are due first; others may be due as well."""
+    since, now = clock.monotonic(), clock.now()
 
     def claimed(taken: list[Row], found: list[Row]) -> Turn[HookRow]:
         rows = {row[1]: row_from(row) for row in found}
@@ -21,12 +48,12 @@ def claim_lone(lease: Lease, limit: int, now: datetime, since: float) -> Step[Tu
         return Turn(held, (), since, partial=True)
 
     hold = {"holder": lease.holder, "now": now, "lease_until": now + lease.length}
-    found = queries.lone_rows(**hold)
+    found = _queries.rows_taken(**hold)
     return (
         yield from ending(
-            queries.take_lone(limit=limit, **hold),
+            _queries.take(limit=min(slots, FEW), **hold),
             found,
-            again=[queries.taken_lone(**hold), found],
+            again=[_queries.taken(**hold), found],
             result=claimed,
         )
     )

@@ -38,6 +38,17 @@ class HookEvent(msgspec.Struct, frozen=True):
     attempt: int
 
 
+class Checked(NamedTuple):
+    """A new event that passed the edge; one that was spooled has a key, so that it is stored once."""
+
+    session_id: str
+    event_type: str
+    payload_json: str
+    created_at: datetime
+    key: str | None = None
+    trace: str | None = None
+
+
 class HookRow(NamedTuple):
     """A claimed row of `hook_outbox`; the payload is None where it is damaged or not a JSON object.
 

@@ -22,9 +22,18 @@ from pillarbox.hooks.edge import check_new_event
 from pillarbox.hooks.intake import Intake, Spooled
 from pillarbox.hooks.lane import HookLane, Rescue
 from pillarbox.hooks.listeners import Listen, Listeners, judge
-from pillarbox.hooks.model import AgentState, HookEvent, HookRecord, HookRow, HooksStatus, NewEvent, Status, Stored
+from pillarbox.hooks.model import (
+    AgentState,
+    Checked,
+    HookEvent,
+    HookRecord,
+    HookRow,
+    HooksStatus,
+    NewEvent,
+    Status,
+    Stored,
+)
 from pillarbox.hooks.policy import HooksPolicy
-from pillarbox.hooks.strands import Checked
 from pillarbox.hooks.tail import Tail
 from pillarbox.hooks.transcripts import codex_transcript
 from pillarbox.process import is_dead

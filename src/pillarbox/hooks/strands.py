@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
-from pillarbox.hooks.model import Stored
+from pillarbox.hooks.lone import append
+from pillarbox.hooks.model import Checked, Stored
 from pillarbox.sessions.registry import unknown_session
 from pillarbox.storage import Row, Step, checksum, ending, load_queries, together
 from pillarbox.strands import Places
@@ -17,17 +17,6 @@ queries = load_queries("pillarbox.hooks")
 Answer = Stored | Exception
 
 _FEW = 8
-
-
-class Checked(NamedTuple):
-    """A new event that passed the edge; one that was spooled has a key, so that it is stored once."""
-
-    session_id: str
-    event_type: str
-    payload_json: str
-    created_at: datetime
-    key: str | None = None
-    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +59,7 @@ def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answe
     if any(item.key for item in items):
         return (yield from enqueue(items, now=now))
     if len(items) == 1:
-        return (yield from _append(items[0], now=now))
+        return (yield from append(items[0], now=now))
     rows, places, answers = yield from _prepare(items)
     if not rows:
         return answers
@@ -80,28 +69,6 @@ def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answe
             queries.lengthen(rows=places.lengthened(places.positions), now=now),
             again=[queries.stored(rows=list(places.positions))],
             result=lambda stored: _answer_stored(places.all_of(stored), places, answers),
-        )
-    )
-
-
-def _append(item: Checked, *, now: datetime) -> Step[list[Answer]]:
-    """Store one event that cannot have been stored before, in one round trip, the commit included."""
-
-    def answer(stored: list[Row]) -> list[Answer]:
-        return [Stored(stored[0][0]) if stored else unknown_session(item.session_id)]
-
-    said = {
-        "session_id": item.session_id,
-        "event_type": item.event_type,
-        "created_at": item.created_at,
-        "checksum": checksum(item.session_id, item.event_type, item.payload_json),
-    }
-    return (
-        yield from ending(
-            queries.lengthen_by_one(session_id=item.session_id, now=now),
-            queries.insert_last(**said, now=now, payload=item.payload_json, trace=item.trace),
-            again=[queries.inserted_last(**said)],
-            result=answer,
         )
     )
 

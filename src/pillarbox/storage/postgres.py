@@ -19,11 +19,19 @@ from psycopg import errors
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
-from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
+from pillarbox.errors import DatabaseBusy, Unavailable, UnsafeDatabase
 from pillarbox.storage.database import News, Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.postgres_bell import PostgresBell
+from pillarbox.storage.postgres_errors import (
+    CREATED_TWICE,
+    LOST,
+    leaves_commit_unknown,
+    raise_if_final,
+    two_created_it,
+    was_prepared_for_another_schema,
+)
 from pillarbox.storage.postgres_exchange import Exchange, Result, answers, ask
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
@@ -66,10 +74,6 @@ _UNLIMITED: tuple[Said, ...] = (
     (b"SET LOCAL idle_in_transaction_session_timeout = 0", {}),
 )
 _SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
-
-# The server ends what is idle in a transaction for too long, as one that was stopped and goes on now.
-_LOST = (psycopg.OperationalError, errors.IdleInTransactionSessionTimeout)
-_CREATED_TWICE = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 
 
 class _CommitUnknown(Exception):
@@ -174,14 +178,14 @@ class PostgresDatabase:
                 unknown = error
             except errors.ReadOnlySqlTransaction as error:
                 raise Unavailable("The database server only reads at the moment; try again.") from error
-            except _LOST as error:
+            except LOST as error:
                 if unknown is None:
-                    _raise_if_final(error)
-            except _CREATED_TWICE as error:
-                if not _two_created_it(error):
+                    raise_if_final(error)
+            except CREATED_TWICE as error:
+                if not two_created_it(error):
                     raise
             except errors.FeatureNotSupported as error:
-                if not _was_prepared_for_another_schema(error):
+                if not was_prepared_for_another_schema(error):
                     raise
             time.sleep(pause)
         raise Unavailable("The database did not answer in time; whatever was not acknowledged may be sent again.")
@@ -191,8 +195,8 @@ class PostgresDatabase:
             try:
                 with self._connection() as connection, connection.transaction():
                     return drive(work, partial(self._execute, connection))
-            except _LOST as error:
-                _raise_if_final(error)
+            except LOST as error:
+                raise_if_final(error)
             time.sleep(pause)
         raise Unavailable("The database did not answer in time; try again.")
 
@@ -274,7 +278,7 @@ class PostgresDatabase:
                 )
                 exchange.commit(drive(work, exchange, exchange.finish))
         except BaseException as error:
-            if exchange is not None and exchange.result and _leaves_commit_unknown(error):
+            if exchange is not None and exchange.result and leaves_commit_unknown(error):
                 raise _CommitUnknown(exchange.result) from error
             _roll_back(connection)
             raise
@@ -315,23 +319,6 @@ class PostgresDatabase:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def _leaves_commit_unknown(error: BaseException) -> bool:
-    """Whether COMMIT may have taken effect although it did not say so; a plain error of the server is a no."""
-    if isinstance(error, errors.StatementCompletionUnknown):
-        return True
-    return isinstance(error, psycopg.OperationalError) and error.diag.severity_nonlocalized != "ERROR"
-
-
-def _two_created_it(error: psycopg.Error) -> bool:
-    """Whether CREATE ... IF NOT EXISTS met another one at the same time, which PostgreSQL does not wait for."""
-    return not isinstance(error, errors.UniqueViolation) or error.diag.schema_name == "pg_catalog"
-
-
-def _was_prepared_for_another_schema(error: psycopg.Error) -> bool:
-    """Whether a newer node has changed a table since; the rollback made the driver forget all that it had prepared."""
-    return error.diag.source_function == "RevalidateCachedQuery"
-
-
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
     try:
         connection.execute("ROLLBACK")
@@ -349,22 +336,9 @@ def _create_tables(connection: psycopg.Connection[Any]) -> None:
     try:
         # Two nodes that start together may both try to create a table; the second one finds it there.
         for create in (_CREATE_MARK, CREATE_TIMELINE):
-            with suppress(*_CREATED_TWICE):
+            with suppress(*CREATED_TWICE):
                 connection.execute(create)
     except errors.InsufficientPrivilege as error:
         raise UnsafeDatabase(
             "This role may not create tables; run `pillarbox migrate` once with a role that may."
         ) from error
-
-
-def _raise_if_final(error: psycopg.Error) -> None:
-    """A lost connection is worth another try; a server that says no is not."""
-    match error:
-        case errors.ProgramLimitExceeded():
-            raise error
-        case errors.DiskFull() | errors.OutOfMemory():
-            raise DatabaseFull("The database server has no room left; make some and try again.") from error
-        case errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():
-            raise Unavailable("The database server refuses this user or database; check the URL.") from error
-        case errors.QueryCanceled() | errors.LockNotAvailable():
-            raise DatabaseBusy("The database was too slow to answer; try again.") from error

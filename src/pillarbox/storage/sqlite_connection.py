@@ -50,10 +50,15 @@ def connect(path: str, *, busy_timeout: float) -> apsw.Connection:
         # A checkpoint costs two more syncs, so it should be rare beside commits: every 40 MB.
         connection.pragma("wal_autocheckpoint", 10_000)
         connection.pragma("temp_store", "memory")
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        keep_plans(connection)
     except apsw.Error as error:
         raise translated(error, path) from error
     return connection
+
+
+def keep_plans(connection: apsw.Connection) -> None:
+    """Plan each statement once, not anew for the values of every LIMIT and range that it is run with."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
 def _create_privately(path: str) -> None:
