@@ -139,7 +139,7 @@ class Inbound:
             self._metrics.duplicates.inc()
         else:
             self._metrics.enqueued.inc()
-            self._wake(by_new=True)
+            self.bell.ring()
         return answer
 
     async def get(self, message_id: int) -> InboundMessage:
@@ -272,13 +272,13 @@ class Inbound:
         if not news.only_work:
             self.drain.renewal.poke()
 
-    def _wake(self, *, by_new: bool = False) -> None:
+    def _wake(self) -> None:
         self.bell.ring()
-        self._database.ring("inbound" if by_new else "")
+        self._database.ring()
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Enqueued | Exception]:
         work = partial(strands.enqueue, items, now=self._clock.now(), gate=self._policy.startup_gate)
-        return await self._database.write_new(work)
+        return await self._database.write_new(work, pipe="inbound")
 
     async def _deliver(self, parcel: Parcel) -> Outcome:
         if not parcel.intact:

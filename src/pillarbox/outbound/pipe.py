@@ -150,7 +150,8 @@ class Outbound:
         if queued.replayed:
             self._wake()
         else:
-            self._enqueued(order)
+            self._observer.enqueued(order)
+            self.bell.ring()
         return queued
 
     def put_on(self, connection: Any, tenant: Tenant, new: NewMessage, *, idempotency_key: str | None) -> Queued:
@@ -311,7 +312,7 @@ class Outbound:
         return contacts.canonical(channel, contact)
 
     async def _enqueue_set(self, orders: Sequence[Order]) -> Sequence[Queued | Exception]:
-        return await self._database.write_new(partial(enqueue, orders, self._clock.now()))
+        return await self._database.write_new(partial(enqueue, orders, self._clock.now()), pipe="outbound")
 
     def _enqueued(self, order: Order) -> None:
         self._observer.enqueued(order)
