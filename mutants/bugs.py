@@ -17,15 +17,27 @@ STORING = (
         "acknowledged before it is committed",
         _WRITER,
         '            self._connection.execute("BEGIN IMMEDIATE")\n'
-        "            for job in jobs:\n"
-        "                self._run_in_savepoint(job)\n"
+        "            self._run_all(jobs)\n"
         '            self._connection.execute("COMMIT")\n',
         "            if self._connection.in_transaction:\n"
         '                self._connection.execute("COMMIT")\n'
         '            self._connection.execute("BEGIN IMMEDIATE")\n'
-        "            for job in jobs:\n"
-        "                self._run_in_savepoint(job)\n",
+        "            self._run_all(jobs)\n",
         ("tests/contracts/test_database.py::test_a_write_outlives_a_process_that_is_killed_right_after_it",),
+    ),
+    Bug(
+        "a claim is made that was withdrawn",
+        "src/pillarbox/storage/standing.py",
+        "if self._begun or self._withdrawn:",
+        "if self._begun:",
+        ("tests/contracts/test_standing.py::test_what_is_withdrawn_claims_nothing",),
+    ),
+    Bug(
+        "a quick claim keeps the token of the one before",
+        "src/pillarbox/hooks/lone.sql",
+        "coalesced with.\nUPDATE hook_strand\nSET token = token + 1, due_at",
+        "coalesced with.\nUPDATE hook_strand\nSET token = token, due_at",
+        ("tests/contracts/test_standing.py::test_who_held_an_event_before_can_no_longer_settle_it",),
     ),
     Bug(
         "SQLite told not to wait for the disk",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from pillarbox import Pillarbox
-from pillarbox.engine import Lease, Room, Standby, Turn
+from pillarbox.engine import Delivered, Lease, Room, Settlement, Standby, Turn
 from pillarbox.errors import Unavailable
 from pillarbox.hooks.lone import claim_lone
 from pillarbox.hooks.model import HookEvent, HookRow
@@ -105,6 +105,17 @@ async def test_it_takes_no_more_than_there_is_room_for(here: Pillarbox, there: P
     await there.hooks.post("s", "agent_stop")
     await asyncio.wait_for(ready.wait(), PATIENCE)
     assert len((await claimed(standby)).claimed) == 2
+
+
+async def test_who_held_an_event_before_can_no_longer_settle_it(here: Pillarbox) -> None:
+    stored, lane = await here.hooks.post("s", "agent_stop"), here.hooks.lane
+    (before,) = (await here.database.write(_quick_claim(here))).claimed
+    await lane.release([before], now=here.database.clock.now())
+    (now_held,) = (await here.database.write(_quick_claim(here))).claimed
+    assert now_held.token > before.token
+    late = Settlement(before, before.rows[0], Delivered())
+    assert await lane.settle([late], now=here.database.clock.now()) == [late]
+    assert (await here.hooks.get(stored.id)).status == "processing"
 
 
 async def test_what_fails_is_told_to_who_waits(here: Pillarbox, there: Pillarbox) -> None:
