@@ -232,15 +232,15 @@ async def test_the_first_commit_of_a_new_thread_is_found_again_too(proxy: Postgr
 
 async def test_a_transaction_that_was_given_up_can_not_commit_later(postgres_url: str) -> None:
     """A COMMIT may still lie in a buffer when we look whether it took effect; the look settles it for good."""
-    from pillarbox.storage import postgres
+    from pillarbox.storage import postgres_marks
 
     async with with_notes(postgres_url):
         with psycopg.connect(postgres_url, autocommit=True) as late, psycopg.connect(postgres_url) as looking:
             late.execute("BEGIN")
-            looking.execute(postgres._LOOK, ("writer", "serial"))
+            looking.execute(postgres_marks.LOOK, ("writer", "serial"))
             looking.commit()
             with pytest.raises(psycopg.errors.NotNullViolation):
-                late.execute(postgres._MARK, {"writer": "writer", "serial": "serial"})
+                late.execute(postgres_marks.MARK, {"writer": "writer", "serial": "serial"})
 
 
 async def test_many_writers_over_cut_connections_lose_and_double_nothing(proxy: PostgresProxy) -> None:

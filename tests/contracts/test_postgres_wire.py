@@ -1,5 +1,7 @@
 """Speaking to PostgreSQL directly: many statements at once, whatever becomes of one of them."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -7,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from pillarbox.storage.postgres_wire import Said, Wire, numbered
+from pillarbox.storage.postgres_wire import Said, Wire, WiredConnection, numbered
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 ADD: Said = (b"INSERT INTO note (id) VALUES (%(id)s)", {"id": 1})
@@ -116,6 +118,20 @@ def test_who_hangs_aside_keeps_nobody_waiting(wire: Wire, connection: psycopg.Co
     with wire.speaking():
         assert wire.ask([ADD, said("SELECT 5")], aside=said("SELECT pg_sleep(%(n)s)", n=60)) == [[], [(5,)]]
     assert connection.broken
+
+
+def test_neither_connection_nor_rows_are_kept_when_they_are_no_longer_needed(postgres_url: str) -> None:
+    connection = WiredConnection.connect(postgres_url, autocommit=True)
+    wire = connection.wire(prepares=True)
+    with wire.speaking():
+        wire.ask([said("SELECT 1")])
+    assert wire._values.pgresult is None
+    assert connection.wire(prepares=True) is wire
+    kept = weakref.ref(wire)
+    connection.close()
+    del connection, wire
+    gc.collect()
+    assert kept() is None
 
 
 def test_a_connection_that_breaks_says_so(wire: Wire, connection: psycopg.Connection) -> None:

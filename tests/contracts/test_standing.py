@@ -1,6 +1,7 @@
 """A claim that stands by is made by the thread that hears of another process's work: once, or never when it is withdrawn."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from pillarbox.errors import Unavailable
 from pillarbox.hooks.lone import claim_lone
 from pillarbox.hooks.model import HookEvent, HookRow
 from pillarbox.storage import Step, together
+from pillarbox.storage.standing import Standing
 from tests.servers.postgres_proxy import PostgresProxy, Trouble, proxy_before
 
 LEASE = Lease("me", timedelta(minutes=1))
@@ -116,6 +118,40 @@ async def test_who_held_an_event_before_can_no_longer_settle_it(here: Pillarbox)
     late = Settlement(before, before.rows[0], Delivered())
     assert await lane.settle([late], now=here.database.clock.now()) == [late]
     assert (await here.hooks.get(stored.id)).status == "processing"
+
+
+async def test_nothing_is_claimed_for_a_loop_that_was_closed(here: Pillarbox) -> None:
+    def stands_by() -> Standing[None]:
+        with asyncio.Runner() as runner:
+            return runner.run(_standing())
+
+    assert not (await asyncio.to_thread(stands_by)).begin()
+
+
+async def _standing() -> Standing[None]:
+    return Standing(_nothing, ready=lambda: None)
+
+
+async def test_who_claims_keeps_nobody_from_hearing(here: Pillarbox, there: Pillarbox) -> None:
+    await here.sessions.open(session_id="chat", target={"kind": "http", "url": "http://127.0.0.1:9/"})
+    if here.database.dialect == "sqlite":
+        pytest.skip("the one writer of SQLite waits for nobody but the disk")
+    let_go, begun, heard = threading.Event(), threading.Event(), asyncio.Event()
+
+    def held_up() -> Step[None]:
+        begun.set()
+        let_go.wait(PATIENCE)
+        yield from together()
+
+    assert here.database.stand_by("hooks", held_up, ready=lambda: None)
+    assert here.database.stand_by("inbound", _nothing, ready=heard.set)
+    try:
+        await there.hooks.post("s", "agent_stop")
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        await there.inbound.enqueue(session_id="chat", origin="test", content="x")
+        await asyncio.wait_for(heard.wait(), PATIENCE)
+    finally:
+        let_go.set()
 
 
 async def test_what_fails_is_told_to_who_waits(here: Pillarbox, there: Pillarbox) -> None:

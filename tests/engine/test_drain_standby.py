@@ -98,6 +98,18 @@ async def test_where_the_lane_did_not_look_everywhere_and_found_nothing_the_drai
 
 
 @in_time
+async def test_where_it_claimed_and_did_not_look_everywhere_the_drain_looks_for_the_rest() -> None:
+    lane = StandingLane()
+    drain = drain_of(lane, slowly)
+    async with running(drain, grace=20):
+        await asyncio.sleep(1)
+        lane.waiting = [strand("b", 2)]
+        lane.brings(strand("a", 1), partial=True)
+        await asyncio.sleep(0.001)
+        assert drain.in_flight == 2
+
+
+@in_time
 async def test_a_ring_meanwhile_is_not_forgotten() -> None:
     lane = StandingLane()
     drain = drain_of(lane, slowly)

@@ -118,7 +118,6 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
     return {
         "due_strands": (due, queries.due_strands(now=NOW, limit=AT_ONCE)),
         "waiting": (due, waiting.pipes()),
-        "lone.lengthen": ("primary key", lone.lengthen(session_id=session(1), now=NOW)),
         "lone.take": (due, lone.take(limit=8, **hold)),
         "lone.rows_taken": (lease, lone.rows_taken(**hold)),
         "lone.taken": (lease, lone.taken(**hold)),

@@ -281,9 +281,8 @@ class Drain(Generic[RowT]):
     async def _rest(self) -> None:
         """Until the bell, the next due time, or the poll interval, whichever is first."""
         await asyncio.sleep(0)
-        # What the lane claimed by itself is begun before anything else is asked.
-        while not self._bell.rung and await self._stand_by(await self._patience()):  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        while not self._bell.rung and await self._stand_by(await self._patience()):
+            """The lane has looked for us."""
 
     async def _patience(self) -> float:
         due = None
@@ -311,7 +310,9 @@ class Drain(Generic[RowT]):
                 return False
             turn = await coming
             self._launch_all(turn.claimed, since=turn.since)
-            return bool(turn.claimed) or not turn.partial
+            # What was claimed is begun before anything else is asked.
+            await asyncio.sleep(0)
+            return not turn.partial
         except Exception as error:
             self._unsure = True
             await self._recover([], error)

@@ -1,5 +1,5 @@
--- name: lengthen once
--- Opens the strand or locks it as it lengthens it, so that nobody else takes the place of the one event inserted behind this.
+-- name: lengthen sqlite
+-- Opens the strand or lengthens it by the place of the one event that is inserted behind this; nothing if there is no such session.
 INSERT INTO hook_strand (session_id, next_seq, head_seq, open_count, due_at)
 SELECT session_id, 2, 1, 1, :now FROM sessions WHERE session_id = :session_id
 ON CONFLICT (session_id) DO UPDATE
@@ -7,11 +7,25 @@ SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1
     head_seq = COALESCE(hook_strand.head_seq, hook_strand.next_seq),
     due_at = CASE WHEN hook_strand.head_seq IS NULL THEN excluded.due_at ELSE hook_strand.due_at END
 
--- name: insert once
--- At the place that `lengthen` made; nowhere if there is no such session.
+-- name: insert sqlite
 INSERT INTO hook_outbox (session_id, seq, event_type, created_at, next_attempt_at, payload, checksum, trace)
 SELECT s.session_id, s.next_seq - 1, :event_type, :created_at, :now, :payload, :checksum, :trace
-FROM hook_strand s WHERE s.session_id = :session_id
+FROM hook_strand s JOIN sessions ON sessions.session_id = s.session_id WHERE s.session_id = :session_id
+RETURNING id
+
+-- name: insert postgres once
+-- Both as one, and locking the strand: a second statement could see one that another node has opened meanwhile.
+WITH lengthened AS (
+    INSERT INTO hook_strand (session_id, next_seq, head_seq, open_count, due_at)
+    SELECT session_id, 2, 1, 1, :now FROM sessions WHERE session_id = :session_id
+    ON CONFLICT (session_id) DO UPDATE
+    SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1,
+        head_seq = COALESCE(hook_strand.head_seq, hook_strand.next_seq),
+        due_at = CASE WHEN hook_strand.head_seq IS NULL THEN excluded.due_at ELSE hook_strand.due_at END
+    RETURNING session_id, next_seq
+)
+INSERT INTO hook_outbox (session_id, seq, event_type, created_at, next_attempt_at, payload, checksum, trace)
+SELECT session_id, next_seq - 1, :event_type, :created_at, :now, :payload, :checksum, :trace FROM lengthened
 RETURNING id
 
 -- name: inserted

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from psycopg import errors
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from pillarbox.clock import OffsetClock
-from pillarbox.errors import DatabaseBusy, Unavailable, UnsafeDatabase
+from pillarbox.errors import DatabaseBusy, Unavailable
 from pillarbox.storage.database import News, Row, Statement, Work
 from pillarbox.storage.driver import drive
 from pillarbox.storage.owner import Owner
@@ -33,6 +33,7 @@ from pillarbox.storage.postgres_errors import (
     was_prepared_for_another_schema,
 )
 from pillarbox.storage.postgres_exchange import Exchange, Result, answers, ask
+from pillarbox.storage.postgres_marks import LOOK, MARK, SWEEP, create_tables
 from pillarbox.storage.postgres_url import (
     PostgresAddress,
     begin_of,
@@ -42,10 +43,10 @@ from pillarbox.storage.postgres_url import (
     unreachable,
 )
 from pillarbox.storage.postgres_watchdog import Watchdog
-from pillarbox.storage.postgres_wire import Cursors, Said, Speaker, Wires
+from pillarbox.storage.postgres_wire import Cursors, Said, Speaker, WiredConnection
 from pillarbox.storage.soon import soon
 from pillarbox.storage.standing import Stand, Standing
-from pillarbox.storage.timeline import CREATE_TIMELINE, Timeline
+from pillarbox.storage.timeline import Timeline
 
 T = TypeVar("T")
 
@@ -58,22 +59,10 @@ _RECONNECT_SECONDS = 3.0
 # The server ends a slow statement itself; only one that does not even do that is cut off, after so many times as long.
 _PATIENCE = 1.5
 
-_CREATE_MARK = (
-    "CREATE TABLE IF NOT EXISTS commit_mark (writer TEXT PRIMARY KEY, serial TEXT NOT NULL, at TIMESTAMPTZ NOT NULL)"
-)
-# A void mark makes `serial` null, which the column refuses: a transaction that was given up can no longer commit.
-_MARK = b"""INSERT INTO commit_mark (writer, serial, at) VALUES (%(writer)s, %(serial)s, now())
-           ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial <> 'void' THEN excluded.serial END,
-                                              at = excluded.at"""
-# An insert, because it waits for the mark of a transaction that is still under way even where that mark is the first.
-_LOOK = """INSERT INTO commit_mark (writer, serial, at) VALUES (%s, 'void', now())
-           ON CONFLICT (writer) DO UPDATE SET serial = CASE WHEN commit_mark.serial = %s THEN commit_mark.serial ELSE 'void' END
-           RETURNING serial"""
 _UNLIMITED: tuple[Said, ...] = (
     (b"SET LOCAL statement_timeout = 0", {}),
     (b"SET LOCAL idle_in_transaction_session_timeout = 0", {}),
 )
-_SWEEP = "DELETE FROM commit_mark WHERE at < now() - interval '1 day'"
 
 
 class _CommitUnknown(Exception):
@@ -113,6 +102,7 @@ class PostgresDatabase:
         self._watchdog = Watchdog(statement_timeout * _PATIENCE)
         self._pool = ConnectionPool(
             self.address.conninfo,
+            connection_class=WiredConnection,
             min_size=1,
             max_size=pool_size,
             timeout=busy_timeout,
@@ -121,7 +111,6 @@ class PostgresDatabase:
             name="pillarbox",
             reconnect_timeout=_RECONNECT_SECONDS,
         )
-        self._wires = Wires()
         self._threads = ThreadPoolExecutor(pool_size, thread_name_prefix="pillarbox-postgres")
         self._bell = PostgresBell(self.address, self._options)
         self._stand = Stand()
@@ -137,7 +126,7 @@ class PostgresDatabase:
                 self.cockroach = require_safe_server(connection, allow_unsafe=allow_unsafe)
                 if not (self.cockroach or self.address.pooled):
                     require_settings(connection, statement_timeout)
-                _create_tables(connection)
+                create_tables(connection)
                 return Timeline(connection)
         except psycopg.OperationalError as error:
             raise unreachable(self.address) from error
@@ -158,9 +147,9 @@ class PostgresDatabase:
 
     def write_blocking(self, work: Work[T], *, limited: bool = True, pipe: str | None = None) -> T:
         serial = uuid.uuid4().hex
-        aside = self._bell.aside(pipe) if pipe and not (self.cockroach or self.address.pooled) else None
+        aside = self._bell.aside(pipe) if pipe and self._plain else None
         result: T = self._write(work, serial, limited=limited, aside=aside)
-        if pipe and aside is None:
+        if pipe and (aside is None or self._bell.is_barred):
             self.ring(pipe)
         return result
 
@@ -170,6 +159,8 @@ class PostgresDatabase:
             try:
                 with self._connection() as connection:
                     if unknown is not None and self._did_commit(connection, serial):
+                        # Who lost the answer may have lost the ring.
+                        self._bell.bar()
                         result: T = unknown.result(connection)
                         return result
                     unknown = None
@@ -205,7 +196,7 @@ class PostgresDatabase:
             self._bell.ring(pipe)
 
     def watch(self, rung: Callable[[News], None]) -> None:
-        if not (self.cockroach or self.address.pooled):
+        if self._plain:
             self._watched = True
             self._bell.watch(lambda news: rung(self._serve(news)))
 
@@ -235,21 +226,23 @@ class PostgresDatabase:
             self.waiting -= 1
 
     def _serve(self, news: News) -> News:
-        """Run what stands by for the pipes that have work, on the thread that heard of it; the news for all others."""
+        """Have run what stands by for the pipes that have work; the news for all others."""
         served = set()
         for pipe in news.work or ():
             standing = self._stand.take(pipe)
-            if standing is not None and standing.run(self.write_blocking):
+            if standing is not None and standing.begin():
+                # Not here: who waits for the database must not keep others from hearing.
+                self._threads.submit(standing.run, self.write_blocking)
                 served.add(pipe)
         return replace(news, work=news.work - served) if news.work and served else news
 
     def _tend(self) -> None:
         with self._connection() as connection:
             self._timeline.tend(connection)
-            connection.execute(_SWEEP)
+            connection.execute(SWEEP)
 
     @contextmanager
-    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+    def _connection(self) -> Iterator[WiredConnection]:
         try:
             with self._pool.connection() as connection, self._watchdog.watching(connection):
                 yield connection
@@ -259,7 +252,7 @@ class PostgresDatabase:
             raise DatabaseBusy("No database connection became free in time; try again.") from error
 
     def _transaction(
-        self, connection: psycopg.Connection[Any], serial: str, work: Work[T], *, limited: bool, aside: Said | None
+        self, connection: WiredConnection, serial: str, work: Work[T], *, limited: bool, aside: Said | None
     ) -> T:
         """One transaction, in as few round trips as its statements allow.
 
@@ -272,8 +265,9 @@ class PostgresDatabase:
                 exchange = Exchange(
                     speaker,
                     begin=[(self._begin, {}), *(() if limited else _UNLIMITED)],
-                    mark=(_MARK, {"writer": self._writer(), "serial": serial}),
+                    mark=(MARK, {"writer": self._writer(), "serial": serial}),
                     touch=partial(self._watchdog.touch if limited else self._watchdog.spare, connection),
+                    plans_once=self._plain,
                     aside=aside,
                 )
                 exchange.commit(drive(work, exchange, exchange.finish))
@@ -282,13 +276,20 @@ class PostgresDatabase:
                 raise _CommitUnknown(exchange.result) from error
             _roll_back(connection)
             raise
+        if aside and connection.closed:
+            self._bell.bar()
         result: T = exchange.concluded()
         return result
 
-    def _speaking(self, connection: psycopg.Connection[Any]) -> AbstractContextManager[Speaker]:
+    @property
+    def _plain(self) -> bool:
+        """Whether this is PostgreSQL, and nothing in between."""
+        return not (self.cockroach or self.address.pooled)
+
+    def _speaking(self, connection: WiredConnection) -> AbstractContextManager[Speaker]:
         if self.address.pooled:
             return nullcontext(Cursors(connection))
-        return self._wires.of(connection, prepares=not self.cockroach).speaking()
+        return connection.wire(prepares=not self.cockroach).speaking()
 
     def _execute(self, connection: psycopg.Connection[Any], statements: Sequence[Statement]) -> list[list[Row]]:
         self._watchdog.touch(connection)
@@ -296,7 +297,7 @@ class PostgresDatabase:
 
     def _did_commit(self, connection: psycopg.Connection[Any], serial: str) -> bool:
         """Whether the transaction with that mark committed; waits while it is under way, else makes sure it never will."""
-        row = connection.execute(_LOOK, (self._writer(), serial)).fetchone()
+        row = connection.execute(LOOK, (self._writer(), serial)).fetchone()
         committed = row is not None and row[0] == serial
         if not committed:
             self._local.writer = None
@@ -324,21 +325,3 @@ def _roll_back(connection: psycopg.Connection[Any]) -> None:
         connection.execute("ROLLBACK")
     except psycopg.Error:
         connection.close()
-
-
-def _create_tables(connection: psycopg.Connection[Any]) -> None:
-    """The tables of marks and of the timeline, unless they are there: a role that may not create any can still use them."""
-    row = connection.execute(
-        "SELECT to_regclass('commit_mark') IS NOT NULL AND to_regclass('timeline') IS NOT NULL"
-    ).fetchone()
-    if row is not None and row[0]:
-        return
-    try:
-        # Two nodes that start together may both try to create a table; the second one finds it there.
-        for create in (_CREATE_MARK, CREATE_TIMELINE):
-            with suppress(*CREATED_TWICE):
-                connection.execute(create)
-    except errors.InsufficientPrivilege as error:
-        raise UnsafeDatabase(
-            "This role may not create tables; run `pillarbox migrate` once with a role that may."
-        ) from error

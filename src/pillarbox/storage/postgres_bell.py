@@ -23,6 +23,7 @@ _NOTIFY = b"SELECT pg_notify(%(channel)s, %(said)s)"
 # What names nobody's pipe, and nodes that know nothing of it take for the name of one.
 _FROM = "from:"
 _ASIDE_SECONDS = 0.02
+_BARRED_SECONDS = 30.0
 _LISTEN = f"LISTEN {_CHANNEL}".encode()
 _QUIET_SECONDS = 0.005
 _PAUSE_SECONDS = 0.5
@@ -55,6 +56,14 @@ class PostgresBell:
             return None
         self._rung = now
         return _NOTIFY, {"channel": _CHANNEL, "said": f"{pipe} {self.name}"}
+
+    @property
+    def is_barred(self) -> bool:
+        return self._rung > monotonic()
+
+    def bar(self) -> None:
+        """The last ring that went out behind a commit may have come to nothing: none does for a while."""
+        self._rung = monotonic() + _BARRED_SECONDS
 
     def ring(self, pipe: str) -> None:
         with self._adding:
@@ -90,7 +99,7 @@ class PostgresBell:
                     news, self._news = self._news, set()
                 connection.run(_NOTIFY, {"channel": _CHANNEL, "said": _said(news)})
                 self.ringer = connection.pid
-                self._rung = monotonic()
+                self._rung = max(self._rung, monotonic())
                 self._closed.wait(_QUIET_SECONDS)
 
     def _listen(self, rung: Callable[[News], None]) -> None:

@@ -40,6 +40,7 @@ class Exchange:
         begin: Sequence[Said],
         mark: Said,
         touch: Callable[[], None],
+        plans_once: bool,
         aside: Said | None = None,
     ) -> None:
         self._speaker = speaker
@@ -47,7 +48,7 @@ class Exchange:
         self._mark = mark
         self._touch = touch
         self._unsent: list[Said] = list(begin)
-        self._begun_nothing = True
+        self._plans_once = plans_once
         self._changes = False
         self._conclude: Callable[[], Any] | None = None
         self.result: Result | None = None
@@ -60,11 +61,13 @@ class Exchange:
 
     def finish(self, last: Last) -> None:
         """Send what is last together with the commit, in one round trip."""
-        if self._begun_nothing and all(each.query.once for each in last.statements):
+        # Some have nothing to say here that another does not say too.
+        statements = [each for each in last.statements if each.query.postgres]
+        if self._plans_once and all(each.query.once for each in statements):
             self._unsent.append(_ONE_PLAN)
-        first = self._add(last.statements)
+        first = self._add(statements)
         answers = self._commit(lambda connection: last.result(*_asked(connection, last.again)))
-        answering = [rows for rows, each in zip(answers[first:], last.statements, strict=False) if each.query.answers]
+        answering = [rows for rows, each in zip(answers[first:], statements, strict=False) if each.query.answers]
         self._conclude = lambda: last.result(*answering)
 
     def commit(self, result: Any) -> None:
@@ -95,7 +98,7 @@ class Exchange:
     def _send(self, aside: Said | None = None) -> list[list[Row]]:
         self._touch()
         unsent, self._unsent = self._unsent, []
-        self._begun_nothing = False
+        self._plans_once = False
         return self._speaker.ask(unsent, aside=aside)
 
 

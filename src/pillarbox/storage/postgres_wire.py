@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import errors, pq
@@ -156,7 +155,10 @@ class Wire:
         if result.status != pq.ExecStatus.TUPLES_OK:
             return []
         self._values.set_pgresult(result)
-        return self._values.load_rows(0, result.ntuples, tuple)
+        rows = self._values.load_rows(0, result.ntuples, tuple)
+        # Or it would be kept for as long as the connection says nothing else.
+        self._values.set_pgresult(None)
+        return rows
 
     def _error_of(self, result: Any) -> psycopg.Error:
         if self._server.status == pq.ConnStatus.BAD and not result.error_field(pq.DiagnosticField.SQLSTATE):
@@ -164,17 +166,15 @@ class Wire:
         return errors.error_from_result(result)
 
 
-class Wires:
-    """The wire of each connection, for as long as there is that connection."""
+class WiredConnection(psycopg.Connection[Any]):
+    """A connection that keeps its wire, with all that was prepared on it; the two go together."""
 
-    def __init__(self) -> None:
-        self._wires: WeakKeyDictionary[psycopg.Connection[Any], Wire] = WeakKeyDictionary()
+    _wire: Wire | None = None
 
-    def of(self, connection: psycopg.Connection[Any], *, prepares: bool) -> Wire:
-        wire = self._wires.get(connection)
-        if wire is None:
-            wire = self._wires[connection] = Wire(connection, prepares=prepares)
-        return wire
+    def wire(self, *, prepares: bool) -> Wire:
+        if self._wire is None:
+            self._wire = Wire(self, prepares=prepares)
+        return self._wire
 
 
 @lru_cache(maxsize=1024)

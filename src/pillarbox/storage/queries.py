@@ -71,7 +71,8 @@ def parse_queries(text: str) -> Iterator[Query]:
         sqlite = bodies.get("sqlite", bodies.get("common", ""))
         postgres = bodies.get("postgres", bodies.get("common", ""))
         sets = tuple(m[2] for m in _MACRO.finditer(postgres) if m[1] == "rows")
-        changes = _CHANGES.search(postgres) is not None
+        told = postgres or sqlite
+        changes = _CHANGES.search(told) is not None
         yield Query(
             name,
             sqlite=_MACRO.sub(_sqlite, sqlite).replace("::instant", ""),
@@ -80,7 +81,7 @@ def parse_queries(text: str) -> Iterator[Query]:
             ),
             sets=tuple(column.split()[0] for column in sets[0].split(",")) if sets else (),
             changes=changes,
-            answers="RETURNING" in postgres or not changes,
+            answers="RETURNING" in told or not changes,
             once=name in once,
         )
 

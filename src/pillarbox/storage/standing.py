@@ -28,7 +28,8 @@ class Standing(Generic[T]):
     def begin(self) -> bool:
         """Whether to run it, now: nobody else will, and it can no longer be withdrawn."""
         with self._deciding:
-            if self._begun or self._withdrawn:
+            # Nobody would deliver what is claimed for a loop that was closed.
+            if self._begun or self._withdrawn or self.loop.is_closed():
                 return False
             self._begun = True
             return True
@@ -39,10 +40,8 @@ class Standing(Generic[T]):
             self._withdrawn = True
             return self.future if self._begun else None
 
-    def run(self, run: Callable[[Work[T]], T]) -> bool:
-        """Run it, if it is still wanted, and tell who waits; whether it was. From the thread that hears."""
-        if not self.begin():
-            return False
+    def run(self, run: Callable[[Work[T]], T]) -> None:
+        """Run it, once begun, and tell who waits; from any thread."""
         tell: Callable[[], None]
         try:
             tell = partial(self.future.set_result, run(self.work))
@@ -51,7 +50,6 @@ class Standing(Generic[T]):
         # A loop that was closed meanwhile has nobody left who waits.
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._tell, tell)
-        return True
 
     def _tell(self, tell: Callable[[], None]) -> None:
         if not self.future.done():
