@@ -62,9 +62,6 @@ class Stand:
     def __init__(self) -> None:
         self._standing: dict[str, Standing[object]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._standing)
-
     def put(self, pipe: str, standing: Standing[T]) -> Standing[T]:
         self._standing[pipe] = standing  # type: ignore[assignment]
         return standing
