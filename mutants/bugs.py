@@ -28,8 +28,8 @@ STORING = (
     Bug(
         "a claim is made that was withdrawn",
         "src/pillarbox/storage/standing.py",
-        "if self._begun or self._withdrawn:",
-        "if self._begun:",
+        "if self._begun or self._withdrawn or self.loop.is_closed():",
+        "if self._begun or self.loop.is_closed():",
         ("tests/contracts/test_standing.py::test_what_is_withdrawn_claims_nothing",),
     ),
     Bug(

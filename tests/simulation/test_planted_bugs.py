@@ -1,7 +1,5 @@
 """A checker that finds nothing proves nothing: each of these drains and stores has one bug, which must be reported."""
 
-from datetime import datetime
-
 import pytest
 
 from pillarbox.engine import Drain, Settlement, Strand
@@ -18,7 +16,7 @@ class ClearsTheBellAfterLooking(Drain[Parcel]):
 
 
 class WaitsOnlyForThePoll(Drain[Parcel]):
-    def _until(self, due: datetime) -> float:
+    async def _patience(self) -> float:
         return self._pace.poll
 
 

@@ -96,7 +96,7 @@ FEW = 4
 BUSY = [HooksPlan(seed, Weather(latency=0.05, longest_delivery=3), sessions=2, bursts=14) for seed in SEEDS]
 FAILING = [HooksPlan(seed, Weather(rates=Rates(target=0.5)), sessions=2, bursts=14) for seed in SEEDS]
 WEDGED = [HooksPlan(seed, Weather(nodes=3, rates=Rates(wedge=0.3)), bursts=14) for seed in SEEDS]
-STRUCK = [HooksPlan(seed, Weather(nodes=2, blows=4), bursts=14) for seed in SEEDS]
+STRUCK = [HooksPlan(seed, Weather(nodes=2, blows=4, longest_delivery=4.0), bursts=14) for seed in SEEDS]
 
 
 @pytest.mark.parametrize("plans", [BUSY, FAILING, WEDGED, STRUCK])
