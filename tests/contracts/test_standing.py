@@ -132,10 +132,9 @@ async def _standing() -> Standing[None]:
     return Standing(_nothing, ready=lambda: None)
 
 
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
 async def test_who_claims_keeps_nobody_from_hearing(here: Pillarbox, there: Pillarbox) -> None:
     await here.sessions.open(session_id="chat", target={"kind": "http", "url": "http://127.0.0.1:9/"})
-    if here.database.dialect == "sqlite":
-        pytest.skip("the one writer of SQLite waits for nobody but the disk")
     let_go, begun, heard = threading.Event(), threading.Event(), asyncio.Event()
 
     def held_up() -> Step[None]:

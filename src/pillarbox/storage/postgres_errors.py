@@ -25,7 +25,7 @@ def two_created_it(error: psycopg.Error) -> bool:
 
 
 def was_prepared_for_another_schema(error: psycopg.Error) -> bool:
-    """Whether a newer node has changed a table since; the rollback made the driver forget all that it had prepared."""
+    """Whether a newer node has changed a table since; after any fault a wire prepares everything anew."""
     return error.diag.source_function == "RevalidateCachedQuery"
 
 
