@@ -32,7 +32,7 @@ def number(value: float | str | None) -> str:
     """As many digits as mean something."""
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def cell(row: Row, column: str) -> str:
@@ -120,7 +120,8 @@ def idle_lines(document: Row) -> Iterator[str]:
         "Idle latency once more, by the same processes, of our quickest pipe and the quickest others beside two bare processes: "
         "one inserts a row and commits, the other is woken by a datagram (SQLite) or a notification of the same statement "
         "(PostgreSQL), marks the row and commits. No queue that puts two commits between a call and its job can be quicker on "
-        "that store, from Python. Each is measured in turn several times, and the middle counts.\n"
+        "that store, from Python; events on SQLite have one, with which they are stored and claimed. Each is measured in turn "
+        "several times, and the middle counts.\n"
     )
     yield "| who | " + " | ".join(WAITS.values()) + " |"
     yield "| --- |" + " ---: |" * len(WAITS)
@@ -128,14 +129,14 @@ def idle_lines(document: Row) -> Iterator[str]:
         yield "| " + " | ".join([_title(row), *(cell(row, name) for name in WAITS)]) + " |"
     bare = {row["store"]: row["p50"] for row in rows if row["name"] == BARE}
     shares = [
-        f"{bare[row['store']]:.1f} of the {row['p50']:.1f} ms on {row['store']}"
+        f"{bare[row['store']]:.2f} beside our {row['p50']:.2f} ms on {row['store']}"
         for row in rows
         if row["name"].startswith(OURS) and row["store"] in bare
     ]
     yield (
-        f"\nSo the store and the wake-up explain {' and '.join(shares)}. The rest is between them and the caller: an event loop, "
-        "the threads that the database is used from, the session's strand with its lease and token, and checks of what comes in. "
-        "That part is ours to shorten, and it counts while a queue is idle; under load it is shared by hundreds of jobs."
+        f"\nSo store and wake-up by themselves take {' and '.join(shares)}. What we add is an event loop, the threads that the "
+        "database is used from, the session's strand with its lease and token, and checks of what comes in. It counts while a "
+        "queue is idle; under load it is shared by hundreds of jobs."
     )
 
 
@@ -166,7 +167,7 @@ def _turns(rows: Iterable[Row]) -> str:
         return "Each is measured once."
     names = [f"{row['name']} on {row['store']}" for row in several if not row["name"].startswith(OURS)]
     return (
-        f"The drain by one process of ours{''.join(f', of {name}' for name in names)} is measured "
+        f"The drain by one process, and the idle latency, of ours{''.join(f', of {name}' for name in names)} are measured "
         f"{max(len(row['drains']) for row in several)} times in turn, and the median of each figure counts; all else is "
         "measured once."
     )

@@ -13,7 +13,7 @@ _REPEATED = "at least once; the job of a dead worker is tried again"
 class Row:
     """One queue on one store; `package` is what must be installed for it, nothing for ours.
 
-    The drain of those that take turns is measured several times, one after the other and then again.
+    The drain and the idle latency of those that take turns are measured several times, one after the other and then again.
     """
 
     name: str
@@ -67,10 +67,10 @@ ROWS = (
     _peer("SAQ", "postgres", f"{_REPEATED} by its sweep"),
     *_ours("sqlite"),
     _peer("Huey", "sqlite", "at most once: a job is taken out before it is run", takes_turns=True),
-    _peer("SAQ", "redis", f"{_REPEATED} by its sweep"),
+    _peer("SAQ", "redis", f"{_REPEATED} by its sweep", takes_turns=True),
     _peer("arq", "redis", f"{_REPEATED} when its time is over"),
     _peer("Celery", "redis", f"{_REPEATED} after the visibility timeout of an hour (acks_late)"),
     _peer("Dramatiq", "redis", f"{_REPEATED} when its process is missed"),
     _peer("RQ", "redis", "the job of a dead worker ends up among the failed ones"),
-    _peer("FastStream", "nats", f"{_REPEATED} after 30 seconds (JetStream)"),
+    _peer("FastStream", "nats", f"{_REPEATED} after 30 seconds (JetStream)", takes_turns=True),
 )

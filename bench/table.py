@@ -115,16 +115,18 @@ def _rates(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
 
 
 def take_turn(row: Row, found: Found, stores: Stores, reports: Reports, size: Size) -> None:
-    """Measure the drain by one process once more; what is in the middle of all turns counts."""
+    """Measure the drain by one process and the idle latency once more; what is in the middle of all turns counts."""
     try:
         with stores.fresh(row.store) as url:
             count = _fill(row, url, size, reports)
             with workers(row, url, 1, reports=reports) as started:
                 drain = drained(reports, count, size, _computing(started[0], stores))
+        waits = latency(row, stores, reports, size)
     except Failed as failure:
         found["error"] = str(failure)
     else:
         found |= of_turns([*found["drains"], drain])
+        found |= of_waits([*found.get("waits", [{name: found[name] for name in waits}]), waits])
 
 
 def of_turns(drains: list[Found]) -> Found:
@@ -132,6 +134,11 @@ def of_turns(drains: list[Found]) -> Found:
     middle = {name: median(drain[name] for drain in drains) for name in drains[0]}
     costs = {name: cost for name, cost in middle.items() if name != "rate"}
     return {"drain1": middle["rate"], **costs, "drains": drains}
+
+
+def of_waits(turns: list[Found]) -> Found:
+    """The columns that come from one look at the idle latency or several: the median of each, and the looks themselves."""
+    return {name: median(turn[name] for turn in turns) for name in turns[0]} | {"waits": turns}
 
 
 def _computing(worker: Process, stores: Stores) -> dict[str, int]:

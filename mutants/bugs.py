@@ -6,6 +6,7 @@ from mutants.bug import Bug, Edit
 
 _LANE = "tests/contracts/test_inbound_lane.py"
 _HOOK_LEASES = "tests/contracts/test_hook_leases.py"
+_HANDING = "tests/contracts/test_handing_over.py"
 _OUTBOUND = "tests/contracts/test_outbound_lane.py"
 _DRAIN = "src/pillarbox/engine/drain.py"
 _WRITER = "src/pillarbox/storage/writer.py"
@@ -224,8 +225,36 @@ HOOKS = (
         ("tests/hooks/test_coalesce.py::test_whatever_is_superseded_names_a_later_kept_event_of_its_type_and_segment",),
     ),
     Bug(
-        "unfenced settle of an event",
+        "one offer is taken for every event that comes",
+        "src/pillarbox/hooks/lone.sql",
+        "DELETE FROM hook_offer WHERE holder = :holder\n",
+        "DELETE FROM hook_offer WHERE holder = :holder AND false\n",
+        (f"{_HANDING}::test_an_offer_is_for_one_event",),
+    ),
+    Bug(
+        "an event is handed over past what its session has waiting",
+        "src/pillarbox/hooks/lone.sql",
+        "WHERE hook_strand.head_seq IS NULL\nRETURNING holder",
+        "RETURNING holder",
+        (f"{_HANDING}::test_nothing_is_handed_over_past_what_its_session_has_waiting",),
+    ),
+    Bug(
+        "who stops is still handed events",
         "src/pillarbox/hooks/lane.py",
+        "            yield from self._offers.withdraw()\n            return (yield",
+        "            return (yield",
+        (f"{_HANDING}::test_who_retires_is_handed_nothing_more",),
+    ),
+    Bug(
+        "room is laid out over what others have just committed",
+        "src/pillarbox/storage/log_room.py",
+        '    connection.execute("BEGIN IMMEDIATE")\n',
+        '    connection.execute("BEGIN")\n',
+        ("tests/contracts/test_log_room.py::test_where_somebody_else_writes_for_too_long_it_is_left_out",),
+    ),
+    Bug(
+        "unfenced settle of an event",
+        "src/pillarbox/hooks/settling.py",
         "strand is not None and strand.in_flight and strand.token == settlement.strand.token",
         "strand is not None and strand.in_flight",
         (f"{_HOOK_LEASES}::test_whoever_lost_the_lease_changes_nothing_any_more",),

@@ -21,6 +21,7 @@ MEANINGS: Mapping[str, str] = {
     "hook_outbox": "Events of agents: one row each.",
     "hook_event": "A view: the events as they are looked at, those that a strand holds as `processing`.",
     "hook_strand": "One slim row for each session with events: its head, its lease and its token.",
+    "hook_offer": "Workers that rest and take the next event that comes alone (SQLite).",
     "agent_state": "What the last events of a session said of its agent.",
     "message_queue": "Outbound messages that have not ended: routing and lease only.",
     "message_history": "Every outbound message: its content, its state and what became of it.",

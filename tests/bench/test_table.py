@@ -11,7 +11,7 @@ from bench.idle import BARE
 from bench.processes import Reports
 from bench.rows import ROWS, Row
 from bench.stores import Stores
-from bench.table import Size, latency, measure, measure_all, of_turns
+from bench.table import Size, latency, measure, measure_all, of_turns, of_waits
 
 
 @pytest.mark.slow
@@ -21,6 +21,7 @@ def test_a_row_has_every_column_and_names_what_it_promises(tmp_path: Path) -> No
     assert set(COLUMNS) - set(ours) == {"cost_server"}, "SQLite has no server"
     assert all(ours[column] > 0 for column in set(COLUMNS) & set(ours) - {"at_once"})
     assert len(ours["drains"]) == 2
+    assert len(ours["waits"]) == 2
     assert ours["at_once"] == "500"
     assert ours["p50"] > 0
     assert ours["call"] > 0
@@ -66,6 +67,11 @@ def test_the_turn_in_the_middle_counts_figure_by_figure() -> None:
         for rate, cost in ((900.0, 70.0), (100.0, 80.0), (500.0, 60.0))
     ]
     assert of_turns(turns) == {"drain1": 500.0, "cost": 70.0, "cost_worker": 35.0, "drains": turns}
+
+
+def test_the_idle_latency_in_the_middle_counts_figure_by_figure() -> None:
+    turns = [{"p50": p50, "call": call} for p50, call in ((0.9, 0.2), (0.5, 0.4), (0.7, 0.3))]
+    assert of_waits(turns) == {"p50": 0.7, "call": 0.3, "waits": turns}
 
 
 def test_a_peer_that_is_not_installed_is_a_row_that_says_so() -> None:

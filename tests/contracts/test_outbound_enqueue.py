@@ -10,7 +10,7 @@ import pytest
 
 from pillarbox.errors import IdempotencyMismatch, InvalidInput, NotFound, OptedOut
 from pillarbox.outbound.enqueue import Order, enqueue
-from pillarbox.outbound.lane import new_id
+from pillarbox.outbound.ids import new_id
 from pillarbox.outbound.model import Checked, NewMessage, NewTenant, Queued
 from tests.contracts.outbound_boxes import OutboundNode, another, outbound_node_at
 

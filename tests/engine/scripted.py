@@ -97,6 +97,9 @@ class ScriptedLane:
         _check_now(now)
         self.released += strands
 
+    async def retire(self, lease: Lease) -> Sequence[Strand[Row]]:
+        return ()
+
     async def next_due(self, *, now: datetime) -> datetime | None:
         _check_now(now)
         return self.due

@@ -133,7 +133,7 @@ def test_a_delivery_that_is_left_over_when_its_loop_has_ended_is_taken_apart_wit
         drain = drain_of(lane, once_begun, observe=lambda row, outcome, seconds: observed.append(outcome))
         stepping = asyncio.create_task(drain.step())
         await asyncio.sleep(1)
-        (flight,) = drain._flights.values()
+        (flight,) = drain._flights
         assert flight.task is not None
         cast(Coroutine[Any, Any, None], flight.task.get_coro()).close()
         stepping.cancel()

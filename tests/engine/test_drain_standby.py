@@ -1,7 +1,7 @@
 """A lane that claims by itself what another process brings, while the drain rests."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -41,6 +41,11 @@ class StandingLane(ScriptedLane):
     def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standing:  # type: ignore[override]
         self.standing.append(Standing(ready, room))
         return self.standing[-1]
+
+    def hands(self, *strands: Strand[Row], since: float | None = None) -> None:
+        """Others have claimed these for it."""
+        began = asyncio.get_running_loop().time() if since is None else since
+        self.standing[-1].begin().set_result(Turn((), (), handed=strands, handed_since=began))
 
     def brings(self, *strands: Strand[Row], partial: bool = False) -> None:
         now = asyncio.get_running_loop().time()
@@ -189,3 +194,80 @@ def test_who_has_no_room_does_not_stand_by(slots: int) -> None:
             assert len(lane.standing) == slots
 
     run_virtually(story())
+
+
+class HandedLane(StandingLane):
+    """Is handed strands without having asked for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handed: list[Strand[Row]] = []
+        self.retired: list[float] = []
+
+    async def retire(self, lease: Lease) -> Sequence[Strand[Row]]:
+        self.retired.append(asyncio.get_running_loop().time())
+        handed, self.handed = self.handed, []
+        return handed
+
+
+@in_time
+async def test_what_was_handed_to_us_meanwhile_goes_back_when_we_stop() -> None:
+    lane = HandedLane()
+    drain = drain_of(lane, slowly)
+    async with running(drain, grace=20):
+        await asyncio.sleep(1)
+        lane.brings(strand("a", 1))
+        await asyncio.sleep(1)
+        lane.handed = [strand("b", 2)]
+    assert lane.released == [strand("b", 2)]
+    assert lane.outcomes == [Delivered]
+    # At once when it is told to stop, for what is handed over later would wait until the last delivery has ended.
+    assert lane.retired[0] == 2
+
+
+@in_time
+async def test_a_stop_ends_although_nobody_can_be_told_of_it() -> None:
+    class Away(StandingLane):
+        async def retire(self, lease: Lease) -> Sequence[Strand[Row]]:
+            raise Unavailable("away")
+
+    lane = Away()
+    async with running(drain_of(lane, slowly), grace=20):
+        await asyncio.sleep(1)
+        lane.brings(strand("a", 1))
+        await asyncio.sleep(1)
+    assert lane.outcomes == [Delivered]
+
+
+@in_time
+async def test_the_lease_of_what_is_handed_over_began_before_and_that_of_what_is_claimed_with_it_did_not() -> None:
+    begun: list[int] = []
+
+    async def deliver(row: Row) -> Outcome:
+        begun.append(row.id)
+        return Delivered()
+
+    lane = StandingLane()
+    async with running(drain_of(lane, deliver)):
+        await asyncio.sleep(100)
+        now = asyncio.get_running_loop().time()
+        both = Turn([strand("a", 1)], (), since=now, handed=[strand("b", 2), strand("c", 3)], handed_since=now - 30)
+        lane.standing[-1].begin().set_result(both)
+        await asyncio.sleep(1)
+        lane.hands(strand("d", 4), since=now - 28)
+        await asyncio.sleep(1)
+    # The lease of 30 seconds was over for those.
+    assert begun == [1, 4]
+
+
+@in_time
+async def test_a_stop_does_not_wait_long_for_a_lane_that_does_not_answer() -> None:
+    class Silent(StandingLane):
+        async def retire(self, lease: Lease) -> Sequence[Strand[Row]]:
+            await asyncio.sleep(3600)
+            return ()
+
+    async with running(drain_of(Silent(), at_once)):
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began <= 4

@@ -82,6 +82,10 @@ class Told:
     async def release(self, strands: Sequence[Any], *, now: datetime) -> None:
         self._note("release", strands, now)
 
+    async def retire(self, lease: Lease) -> Sequence[Any]:
+        self._note("retire", lease)
+        return HELD
+
     async def next_due(self, *, now: datetime) -> datetime | None:
         self._note("next_due", now)
         return NOW + timedelta(seconds=1)
@@ -181,6 +185,7 @@ async def test_every_other_verb_is_passed_on(lane: WatchedLane[Row], told: Told)
     assert lane.held(HELD) == HELD[:1]
     assert await lane.held_by(LEASE) == HELD
     await lane.release(HELD, now=NOW)
+    assert await lane.retire(LEASE) == HELD
     assert await lane.next_due(now=NOW) == NOW + timedelta(seconds=1)
     assert await lane.prune(before=NOW, limit=9) == 7
     assert lane.apart(OUTCOMES) is True
@@ -189,6 +194,7 @@ async def test_every_other_verb_is_passed_on(lane: WatchedLane[Row], told: Told)
         ("held", HELD),
         ("held_by", LEASE),
         ("release", HELD, NOW),
+        ("retire", LEASE),
         ("next_due", NOW),
         ("prune", NOW, 9),
     ]

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 attention = load_queries("pillarbox.operators", "attention.sql")
 seeking = load_queries("pillarbox.operators", "seeking.sql")
 lone = load_queries("pillarbox.hooks", "lone.sql")
+offers = load_queries("pillarbox.hooks", "offers.sql")
 waiting = load_queries("pillarbox.storage", "waiting.sql")
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -121,6 +122,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "lone.take": (due, lone.take(limit=8, **hold)),
         "lone.rows_taken": (lease, lone.rows_taken(**hold)),
         "lone.taken": (lease, lone.taken(**hold)),
+        "offers.handed": (lease, offers.handed(holder="here#1", now=NOW, lease_until=NOW)),
         "lone_heads": (order, queries.lone_heads(now=NOW, limit=8)),
         "window": (order, queries.window(rows=[(key, fill.head, fill.head + LOOK - 1) for key in keys])),
         "supersede": ("primary key", queries.supersede(rows=[(row, row + 1, "tool_use") for row in ids], now=NOW)),

@@ -15,6 +15,7 @@ _ROWS = """SELECT e.id, e.session_id, e.seq, e.event_type, e.status, e.attempt_c
     CASE WHEN e.status = 'processing' THEN s.token ELSE 0 END, e.superseded_by, o.took_effect
 FROM hook_event e JOIN hook_outbox o ON o.id = e.id JOIN hook_strand s ON s.session_id = e.session_id"""
 _STRANDS = "SELECT session_id, token, lease_until, holder, open_count, held_count FROM hook_strand"
+_OFFERS = "SELECT holder FROM hook_offer"
 _TOLD = "SELECT payload ->> '$.prompt' FROM hook_outbox WHERE event_type = 'user_prompt_submit' AND took_effect = 1"
 ENDED = ("delivered", "superseded", "dead")
 PROMPT = "user_prompt_submit"
@@ -51,10 +52,12 @@ class HooksWatch(Watch):
     strands: dict[str, SeenStrand] = field(default_factory=dict)
     acknowledged: set[int] = field(default_factory=set)
     retried: set[int] = field(default_factory=set)
+    offering: set[str | None] = field(default_factory=set)
 
     def committed(self, by: str, now: datetime) -> None:
         rows = {row[0]: Seen(*row) for row in self.store.rows(_ROWS)}
-        strands = {row[0]: SeenStrand(*row) for row in self.store.rows(_STRANDS)}
+        seen = (SeenStrand(*row) for row in self.store.rows(_STRANDS))
+        strands = {strand.session_id: strand._replace(holder=_node(strand.holder)) for strand in seen}
         before, held = self.rows, self.strands
         self.rows, self.strands = rows, strands
         for row in rows.values():
@@ -63,6 +66,7 @@ class HooksWatch(Watch):
                 self._check_change(old, row, held.get(row.session_id), by, now)
         for strand in strands.values():
             self._check_strand(held.get(strand.session_id), strand, by, now)
+        self.offering = {_node(name) for (name,) in self.store.rows(_OFFERS)}
 
     def _check_change(self, old: Seen, row: Seen, strand: SeenStrand | None, by: str, now: datetime) -> None:
         if old.status != row.status:
@@ -112,6 +116,8 @@ class HooksWatch(Watch):
         held_rows = sum(row.status == "processing" for row in rows)
         if (open_rows, held_rows) != (strand.open_count, strand.held_count):
             self.problem(f"{strand} miscounts {open_rows} open and {held_rows} held")
+        if strand.token > (old.token if old else 0) and strand.holder != by and strand.holder not in self.offering:
+            self.problem(f"{by} claimed {strand.session_id} for {strand.holder}, who had not offered to take it")
         if old is None:
             return
         if strand.token < old.token:
@@ -167,3 +173,8 @@ class HooksWatch(Watch):
         told = sorted(name for (name,) in self.store.rows(_TOLD))
         if effects != told:
             self.problem(f"prompts took effect as {effects} instead of {told}")
+
+
+def _node(holder: str | None) -> str | None:
+    """Whose name it is, or whose offer's."""
+    return holder and holder.partition("#")[0]

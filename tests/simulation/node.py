@@ -114,6 +114,9 @@ class StoreLane:
         await self._call(lambda: self._world.table.release(strands, now=now))
         self._world.ring_all()
 
+    async def retire(self, lease: Lease) -> Sequence[Strand[Parcel]]:
+        return ()
+
     async def next_due(self, *, now: datetime) -> datetime | None:
         return await self._call(self._world.table.next_due)
 

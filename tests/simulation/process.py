@@ -55,6 +55,8 @@ class Process(Generic[RowT]):
         self._around = around
         self._still_holds = still_holds
         self._poked = Bell()
+        # Whoever is in a hurry wakes the thread that renews.
+        drain.renewal.hurry = self._poked.ring  # type: ignore[method-assign]
         self.name = name
         self.drain = drain
         self.bell = bell
@@ -70,10 +72,14 @@ class Process(Generic[RowT]):
     def heard(self) -> None:
         """Another process wrote something: the thread that hears does what stands by, or wakes the loop."""
         if self._stands.waits and self._around.random.random() < 0.7:
-            self._serving = self._around.loop.create_task(self._stands.serve(), context=owned(self.name + THREAD))
+            self._serving = self._around.loop.create_task(self._serve(), context=owned(self.name + THREAD))
         else:
             self.bell.ring()
         self._poked.ring()
+
+    async def _serve(self) -> None:
+        if not await self._stands.serve():
+            self.bell.ring()
 
     async def stop(self) -> None:
         await self._end("stops", self.drain.stop, within=self.grace)

@@ -25,13 +25,27 @@ class Stands:
     def waits(self) -> bool:
         return self._standing is not None
 
-    async def serve(self) -> None:
-        standing, self._standing = self._standing, None
-        if standing is None or not standing.begin():
-            return
+    async def serve(self) -> bool:
+        """Whether what stands by was run."""
+        standing = self._standing
+        if standing is None:
+            return False
+        found = await self._found(standing)
+        if self._standing is standing:
+            self._standing = None
+        if not standing.begin():
+            return False
         try:
-            result = await self._run(standing.work)
+            result = await self._run(standing.work) if found is None else found
         except Exception as error:
             standing.future.set_exception(error)
         else:
             standing.future.set_result(result)
+        return True
+
+    async def _found(self, standing: Standing[T]) -> T | None:
+        """What can be had without writing."""
+        try:
+            return await self._run(standing.look) if standing.look else None
+        except Exception:
+            return None

@@ -161,8 +161,11 @@ class Link:
     def watch(self, rung: Callable[[News], None]) -> None:
         """The story rings whoever is to hear."""
 
-    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T]:
-        return self.stands.put(Standing(work, ready=ready))
+    def stand_by(
+        self, pipe: str, work: Work[T], *, ready: Callable[[], None], look: Work[T | None] | None = None
+    ) -> Standing[T]:
+        # As on a file, where a ring is at times not heard.
+        return self.stands.put(Standing(work, ready=ready, look=look if self._random.random() < 0.5 else None))
 
     async def tend(self) -> None:
         """Nothing needs tending in memory."""

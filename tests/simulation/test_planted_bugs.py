@@ -23,7 +23,7 @@ class WaitsOnlyForThePoll(Drain[Parcel]):
 class ForgetsToRenew(Drain[Parcel]):
     def _launch(self, strand: Strand[Parcel], *, since: float) -> None:
         super()._launch(strand, since=since)
-        self.renewal.remove(self._flights[strand.key])
+        self.renewal.remove(self._flights._newest[strand.key])
 
 
 class ForgetsWhatItCouldNotSettle(Drain[Parcel]):

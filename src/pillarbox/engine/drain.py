@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -15,6 +14,7 @@ from pillarbox.engine.attempt import Attempt, Deliver, Observe
 from pillarbox.engine.bell import Bell
 from pillarbox.engine.crew import Crew
 from pillarbox.engine.flight import Flight
+from pillarbox.engine.flights import Flights
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
 from pillarbox.engine.lost import LostStrands
@@ -23,6 +23,7 @@ from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
 from pillarbox.engine.room import Room
+from pillarbox.engine.singly import settle_singly
 from pillarbox.errors import Unavailable
 from pillarbox.outlast import outlast
 from pillarbox.telemetry import brief, logger
@@ -68,8 +69,7 @@ class Drain(Generic[RowT]):
         self._clock = clock
         self._bell = bell
         self._random = random
-        self._flights: dict[str, Flight[RowT]] = {}
-        self._overtaken: set[Flight[RowT]] = set()
+        self._flights: Flights[RowT] = Flights()
         self._crew: Crew[Flight[RowT]] = Crew(self._fly, size=lambda flight: len(flight.strand.rows))
         self._finished: list[Settlement[RowT]] = []
         self._dropped: list[tuple[str, object]] | None = None
@@ -110,6 +110,7 @@ class Drain(Generic[RowT]):
             raise
 
     async def _work(self, grace: float, renewing: Renewing) -> None:
+        retiring: asyncio.Task[None] | None = None
         try:
             with renewing():
                 while not self._stopping:
@@ -117,9 +118,11 @@ class Drain(Generic[RowT]):
                     # Straight on while there is more: what was claimed is delivered while the next is being claimed.
                     if not await self._take_turn():
                         await self._rest()
+                retiring = asyncio.create_task(self._retire())
                 await self._let_land(grace)
         finally:
             await self._give_back()
+            await (self._retire() if retiring is None else retiring)
             # A later run is not stopped by what stopped this one.
             self.begin()
 
@@ -146,7 +149,7 @@ class Drain(Generic[RowT]):
 
     def _room(self) -> Room:
         slots = 0 if self._stopping else self._pace.concurrency
-        return Room.of(slots, Counter(flight.strand.destination for flight in self._flights.values()))
+        return Room.of(slots, self._flights.destinations())
 
     async def _take_turn(self) -> bool:
         """Settle what ended and claim for the free slots; whether there may be more for what is left.
@@ -182,7 +185,7 @@ class Drain(Generic[RowT]):
             raise
         self._pause = _FIRST_PAUSE
         self._lost.report(turn.lost)
-        return len(turn.claimed) == room.slots > 0 and self._room().slots > 0
+        return len(turn.claimed) + len(turn.handed) == room.slots > 0 and self._room().slots > 0
 
     async def _exchange(self, settlements: Sequence[Settlement[RowT]], room: Room) -> Turn[RowT]:
         """Settle and claim in one transaction, and begin what was claimed, except what was dropped in the meantime."""
@@ -194,7 +197,7 @@ class Drain(Generic[RowT]):
         self._looked, self._dropped = now, []
         try:
             turn = await self._lane.turn(settlements, self._lease, room=room, now=now)
-            self._launch_all(turn.claimed, since=since)
+            self._launch_all(turn, since=since)
             return turn
         finally:
             self._dropped = None
@@ -202,9 +205,8 @@ class Drain(Generic[RowT]):
     async def _give_back_orphans(self, settlements: Sequence[Settlement[RowT]]) -> None:
         """A turn whose answer was lost may have claimed what nobody delivers now: others need not wait for its lease."""
         held = await self._lane.held_by(self._lease)
-        known = {(flight.strand.key, flight.strand.token) for flight in self._flights.values()}
+        known = self._flights.holds() | self._lost.among(held)
         known |= {(each.strand.key, each.strand.token) for each in (*settlements, *self._finished)}
-        known |= self._lost.among(held)
         if orphans := [strand for strand in held if (strand.key, strand.token) not in known]:
             await self._lane.release(orphans, now=self._clock.now())
         self._unsure = False
@@ -212,7 +214,7 @@ class Drain(Generic[RowT]):
     async def _recover(self, settlements: list[Settlement[RowT]], error: Exception) -> None:
         """Keep what is not settled yet and try again after a pause; a settlement that is the trouble is let go."""
         if settlements and not isinstance(error, Unavailable):
-            settlements = await self._settle_singly(settlements)
+            settlements = await settle_singly(self._lane, settlements, lost=self._lost, clock=self._clock)
         self._finished[:0] = settlements
         log.warning(
             "the queue cannot be reached or refuses; trying again", error=brief(error), pause_seconds=self._pause
@@ -221,25 +223,14 @@ class Drain(Generic[RowT]):
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         self._bell.ring()
 
-    async def _settle_singly(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
-        for position, settlement in enumerate(settlements):
-            try:
-                self._lost.report(await self._lane.settle([settlement], now=self._clock.now()))
-            except Unavailable:
-                # With all behind it: a row that is reported before the one in front of it counts as lost.
-                return list(settlements[position:])
-            except Exception as error:
-                self._lost.note(settlement.strand)
-                log.error("an outcome cannot be recorded; its lease will end", id=settlement.row.id, error=brief(error))
-        return []
-
-    def _launch_all(self, claimed: Sequence[Strand[RowT]], *, since: float) -> None:
-        """Begin what was claimed, except what was dropped in the meantime."""
-        for strand in claimed:
-            if not any(strand.is_of(key, row_id) for key, row_id in self._dropped or ()):
-                self._launch(strand, since=since)
-        if self._clock.monotonic() - since > self.renewal.interval:
-            self.renewal.hurry()
+    def _launch_all(self, turn: Turn[RowT], *, since: float) -> None:
+        """Begin what was claimed, by us or for us, except what was dropped in the meantime."""
+        for strands, began in ((turn.claimed, since), (turn.handed, turn.handed_since)):
+            for strand in strands:
+                if not any(strand.is_of(key, row_id) for key, row_id in self._dropped or ()):
+                    self._launch(strand, since=began)
+            if strands and self._clock.monotonic() - began > self.renewal.interval:
+                self.renewal.hurry()
 
     def _launch(self, strand: Strand[RowT], *, since: float) -> None:
         flight = Flight(
@@ -247,10 +238,7 @@ class Drain(Generic[RowT]):
             deadline=self._clock.monotonic() + self._pace.timeout,
             lease_ends=since + self._lease.length.total_seconds(),
         )
-        if stale := self._flights.get(strand.key):
-            stale.lose_now()
-            self._overtaken.add(stale)
-        self._flights[strand.key] = flight
+        self._flights.begin(flight)
         self.renewal.add(flight)
         self._crew.add(flight)
 
@@ -270,12 +258,10 @@ class Drain(Generic[RowT]):
                     return
         finally:
             flight.task = None
-            self._overtaken.discard(flight)
             self.renewal.remove(flight)
             if flight.lost or flight.is_lost(self._clock.monotonic()):
                 self._lost.note(strand)
-            if self._flights.get(strand.key) is flight:
-                del self._flights[strand.key]
+            self._flights.end(flight)
             self._bell.ring()
 
     async def _rest(self) -> None:
@@ -306,19 +292,28 @@ class Drain(Generic[RowT]):
         finally:
             coming = standby.withdraw() if standby else None
         try:
-            if coming is None:
-                return False
-            turn = await coming
-            self._launch_all(turn.claimed, since=turn.since)
-            # What was claimed is begun before anything else is asked.
-            await asyncio.sleep(0)
-            return not turn.partial
+            return coming is not None and await self._take_over(await coming)
         except Exception as error:
             self._unsure = True
             await self._recover([], error)
             return False
         finally:
             self._dropped = None
+
+    async def _take_over(self, turn: Turn[RowT]) -> bool:
+        """Begin what the lane claimed, before anything else is asked; whether that is all."""
+        self._launch_all(turn, since=turn.since)
+        await asyncio.sleep(0)
+        return not turn.partial
+
+    async def _retire(self) -> None:
+        """Nobody waits here any more: what was claimed for us without our asking goes back, if that can be said in time."""
+        try:
+            async with asyncio.timeout(_LAST_WAITS[-1]):
+                if handed := await self._lane.retire(self._lease):
+                    await self._lane.release(handed, now=self._clock.now())
+        except Exception as error:
+            log.warning("what was handed to us may have to wait until its lease ends", error=brief(error))
 
     async def _let_land(self, grace: float) -> None:
         deadline = self._clock.monotonic() + grace
@@ -329,20 +324,20 @@ class Drain(Generic[RowT]):
             await self._take_turn()
 
     async def _give_back(self) -> None:
-        for flight in (*self._flights.values(), *self._overtaken):
+        for flight in self._flights:
             flight.call_off()
         for seconds in _LAST_WAITS:
             await self._crew.landed(at_most=seconds)
             await self._settle_last()
-        for flight in (*self._flights.values(), *self._overtaken):
+        for flight in self._flights:
             log.warning(
                 "a delivery does not stop; its lease will end", key=flight.strand.key, token=flight.strand.token
             )
 
     async def _settle_last(self) -> None:
         settlements, self._finished = self._finished, []
-        if settlements:
-            try:
+        try:
+            if settlements:
                 self._lost.report(await self._lane.settle(settlements, now=self._clock.now()))
-            except Exception as error:
-                log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))
+        except Exception as error:
+            log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))

@@ -21,6 +21,10 @@ class Turn(Generic[RowT]):
     """For one that a lane took by itself, the monotonic time at which it began."""
     partial: bool = False
     """Likewise, whether it did not look at all that a turn looks at."""
+    handed: Sequence[Strand[RowT]] = ()
+    """What others have claimed for the holder."""
+    handed_since: float = 0.0
+    """When the leases of that began, at the soonest, in monotonic time."""
 
 
 class Standby(Protocol[RowT]):
@@ -69,6 +73,9 @@ class Lane(Protocol[RowT]):
 
     async def release(self, strands: Sequence[Strand[RowT]], *, now: datetime) -> None:
         """Give back what was not begun, and the attempt with it."""
+
+    async def retire(self, lease: Lease) -> Sequence[Strand[RowT]]:
+        """Nobody waits any more: nothing is claimed from now on that the holder does not ask for; answers what may have been."""
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         """When something is to be done next: a row falls due, or a lease ends."""

@@ -38,7 +38,7 @@ class WatchedLane(Generic[RowT]):
             self._metrics.turn_failures.inc()
             raise
         self._metrics.turn_seconds.observe(perf_counter() - began)
-        self._metrics.claimed.inc(sum(len(strand.rows) for strand in turn.claimed))
+        self._metrics.claimed.inc(sum(len(strand.rows) for strand in (*turn.claimed, *turn.handed)))
         self._metrics.leases_lost.inc(len(turn.lost))
         return turn
 
@@ -69,6 +69,9 @@ class WatchedLane(Generic[RowT]):
 
     async def release(self, strands: Sequence[Strand[RowT]], *, now: datetime) -> None:
         await self._lane.release(strands, now=now)
+
+    async def retire(self, lease: Lease) -> Sequence[Strand[RowT]]:
+        return await self._lane.retire(lease)
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         return await self._lane.next_due(now=now)
@@ -102,5 +105,5 @@ class _Coming(Generic[RowT]):
         except Exception:
             self.metrics.turn_failures.inc()
             raise
-        self.metrics.claimed.inc(sum(len(strand.rows) for strand in turn.claimed))
+        self.metrics.claimed.inc(sum(len(strand.rows) for strand in (*turn.claimed, *turn.handed)))
         return turn

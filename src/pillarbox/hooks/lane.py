@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Standby, Strand, Turn
+from pillarbox.engine import Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.hooks import strands
 from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce
 from pillarbox.hooks.lone import FEW, claim_lone
 from pillarbox.hooks.model import HookRow, row_from
+from pillarbox.hooks.offers import Offer, Offers, Resting, forget, offering
+from pillarbox.hooks.settling import Held, has_ended, settled_row, settled_strand, sorted_out, what_is_behind
 from pillarbox.hooks.strands import Locked, queries
 from pillarbox.storage import Database, Row, Step, instant, together
 from pillarbox.strands import StrandLeases
-from pillarbox.text import printable
 
 _MOST_RESCUED = 500
 _STRETCH = 1000
 # How much of one burst is looked through in one claim; a longer one is delivered in more than one piece.
 _MOST_LOOKED_AT = 4096
 _MOST_BYTES = 1024 * 1024
-_LONGEST_ERROR = 1000
 
-Held = Settlement[HookRow]
 TakeEffect = Callable[[Sequence[HookRow], datetime], Step[None]]
 
 
@@ -67,9 +66,14 @@ class HookLane(StrandLeases[HookRow]):
         self._settled = settled
         self._pruned_up_to = 0
         self._quiet = True
+        self._offers = Offers(database.clock)
+        # Only where one file is shared by the processes of a machine does anybody offer to take an event.
+        self._may_offer = database.dialect == "sqlite"
+        self._rests = False
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[HookRow]]:
-        return (await self.turn((), lease, room=room, now=now)).claimed
+        turn = await self.turn((), lease, room=room, now=now)
+        return [*turn.handed, *turn.claimed]
 
     async def settle(self, settlements: Sequence[Held], *, now: datetime) -> Sequence[Held]:
         def work() -> Step[list[Held]]:
@@ -81,14 +85,27 @@ class HookLane(StrandLeases[HookRow]):
         return lost
 
     async def turn(self, settlements: Sequence[Held], lease: Lease, *, room: Room, now: datetime) -> Turn[HookRow]:
-        def work() -> Step[tuple[Turn[HookRow], int]]:
-            lost = yield from self._settle(settlements, now)
-            claimed, superseded = (yield from self._claim(lease, room.slots, now)) if room.slots > 0 else ([], 0)
-            return Turn(claimed, lost), superseded
+        offer = self._offers.new(lease, now)
 
-        turn, superseded = await self._database.write(work)
+        def work() -> Step[tuple[Turn[HookRow], int, Sequence[Offer]]]:
+            lost = yield from self._settle(settlements, now)
+            if room.slots <= 0:
+                return Turn([], lost), 0, ()
+            turn = yield from self._offers.handed()
+            free = room.slots - len(turn.handed)
+            claimed, superseded = (yield from self._claim(lease, free, now)) if free > 0 else ([], 0)
+            turn = replace(turn, claimed=claimed, lost=lost)
+            if claimed or turn.handed:
+                return turn, superseded, (yield from self._offers.withdraw())
+            # Only with something else that is written: what is offered lapses, and costs no commit of its own.
+            if settlements and self._rests:
+                return turn, superseded, (yield from self._offers.make(offer, now))
+            return turn, superseded, self._offers.standing(now)
+
+        turn, superseded, stands = await self._database.write(work)
         self._superseded(superseded)
         if room.slots > 0:
+            self._offers.now_stand(stands)
             self._quiet = len(turn.claimed) <= FEW
         if settlements:
             self._settled()
@@ -98,8 +115,35 @@ class HookLane(StrandLeases[HookRow]):
         return turn
 
     def stand_by(self, lease: Lease, *, room: Room, ready: Callable[[], None]) -> Standby[HookRow] | None:
-        work = partial(claim_lone, lease, room.slots, self._database.clock)
-        return self._database.stand_by("hooks", work, ready=ready)
+        work, look = partial(self._claim_by_itself, lease, room.slots), self._look
+        standing = self._database.stand_by("hooks", work, ready=ready, look=look)
+        if standing is None:
+            return None
+        self._rests = self._may_offer
+        return Resting(standing, self._offers)
+
+    async def retire(self, lease: Lease) -> Sequence[Strand[HookRow]]:
+        self._rests = False
+        if not self._offers.any:
+            return ()
+
+        def work() -> Step[Sequence[Strand[HookRow]]]:
+            yield from self._offers.withdraw()
+            return (yield from self._offers.handed()).handed
+
+        handed = await self._database.write(work)
+        self._offers.now_stand(())
+        return handed
+
+    async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
+        """Likewise, and take back what they had offered."""
+
+        def look() -> Step[list[str]]:
+            return [holder for holder in (yield from offering()) if is_dead(holder)]
+
+        if self._may_offer and (dead := await self._database.read(look)):
+            await self._database.write(partial(forget, dead))
+        return await super().bury(is_dead, now=now)
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[HookRow]]:
         def work() -> Step[list[Strand[HookRow]]]:
@@ -147,6 +191,17 @@ class HookLane(StrandLeases[HookRow]):
             yield self._leases.cut_leases(horizon=now + lease)
 
         await self._database.write(work)
+
+    def _look(self) -> Step[Turn[HookRow] | None]:
+        """What was handed over, if anything was: nothing is written."""
+        turn = yield from self._offers.handed()
+        return turn if turn.handed else None
+
+    def _claim_by_itself(self, lease: Lease, slots: int) -> Step[Turn[HookRow]]:
+        if turn := (yield from self._look()):
+            return turn
+        # One place is kept for what may still be handed over.
+        return (yield from claim_lone(lease, slots - int(self._offers.any), self._database.clock))
 
     def _claim(self, lease: Lease, slots: int, now: datetime) -> Step[tuple[list[Strand[HookRow]], int]]:
         """Rescue, then take the runs that are due; answers them, and how many events were superseded on the way."""
@@ -236,28 +291,28 @@ class HookLane(StrandLeases[HookRow]):
         if not settlements:
             return []
         locked = yield from strands.lock(settlement.strand.key for settlement in settlements)
-        by_key, lost = _sorted_out(settlements, locked)
+        by_key, lost = sorted_out(settlements, locked)
         if by_key:
             taken = [settlement for key in locked for settlement in by_key.get(key, ())]
-            yield queries.settle_rows(rows=[_settled_row(settlement, now) for settlement in taken])
+            yield queries.settle_rows(rows=[settled_row(settlement, now) for settlement in taken])
             yield from self._settle_strands(by_key, locked, now)
-            ended = [settlement.row for settlement in taken if _has_ended(settlement)]
+            ended = [settlement.row for settlement in taken if has_ended(settlement)]
             telling = [row for row in ended if row.payload is not None and not row.took_effect]
             if telling:
                 yield from self._take_effect(telling, now)
         return lost
 
     def _settle_strands(self, by_key: dict[str, list[Held]], locked: dict[str, Locked], now: datetime) -> Step[None]:
-        behind = {key: _behind(reported[-1]) for key, reported in by_key.items()}
+        behind = {key: what_is_behind(reported[-1]) for key, reported in by_key.items()}
         looking = [
             (key, reported[-1].row.seq)
             for key, reported in by_key.items()
-            if not behind[key] and _has_ended(reported[-1]) and reported[-1].row.seq + 1 < locked[key].next_seq
+            if not behind[key] and has_ended(reported[-1]) and reported[-1].row.seq + 1 < locked[key].next_seq
         ]
         heads = yield from strands.next_heads(looking)
         heads |= {key: rows[0].seq for key, rows in behind.items() if rows}
         yield queries.settle_strands(
-            rows=[_settled_strand(key, by_key[key], heads.get(key), now) for key in sorted(by_key)], now=now
+            rows=[settled_strand(key, by_key[key], heads.get(key), now) for key in sorted(by_key)], now=now
         )
 
 
@@ -272,78 +327,3 @@ def _taken_strand(strand: Strand[HookRow], superseded: int) -> tuple[object, ...
 
 def _superseded_by(run: Run | None) -> int:
     return 0 if run is None else len(run.superseded)
-
-
-def _behind(settlement: Held) -> tuple[HookRow, ...]:
-    """What the strand holds behind the row that was reported on last."""
-    rows = settlement.strand.rows
-    return rows[rows.index(settlement.row) + 1 :]
-
-
-def _has_ended(settlement: Held) -> bool:
-    return isinstance(settlement.outcome, Delivered | Failed)
-
-
-def _sorted_out(settlements: Sequence[Held], locked: dict[str, Locked]) -> tuple[dict[str, list[Held]], list[Held]]:
-    """The reports to record, by strand and on from its head, and those whose hold is lost.
-
-    One that was recorded before is neither: the engine reports again when it did not hear the answer. One that leaves out a
-    row in front of it counts as lost, or that row would be forgotten.
-    """
-    taken: dict[str, list[Held]] = {}
-    lost: list[Held] = []
-    heads = {key: strand.head_seq or 0 for key, strand in locked.items()}
-    places: dict[str, int] = {}
-    for settlement in settlements:
-        key, seq = settlement.strand.key, settlement.row.seq
-        if not _still_held(settlement, locked) or seq > heads[key]:
-            lost.append(settlement)
-        elif seq == heads[key]:
-            taken.setdefault(key, []).append(settlement)
-            rows = settlement.strand.rows
-            places[key] = next_place = (places[key] if key in places else rows.index(settlement.row)) + 1
-            heads[key] = rows[next_place].seq if next_place < len(rows) else seq + 1
-    return taken, lost
-
-
-def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
-    strand = locked.get(settlement.strand.key)
-    return strand is not None and strand.in_flight and strand.token == settlement.strand.token
-
-
-def _settled_strand(key: str, reported: list[Held], next_head: int | None, now: datetime) -> tuple[object, ...]:
-    last = reported[-1]
-    ended = sum(map(_has_ended, reported))
-    match last.outcome:
-        case Retry():
-            return key, last.row.seq, last.outcome.at, 1, ended, 1
-        case Skipped():
-            return key, last.row.seq, last.outcome.at, 1, ended, int(_reason(last.row, last.outcome) is not None)
-        case _ if not last.ends:
-            return key, next_head, None, 0, ended, 0
-        case _:
-            return key, next_head, None if next_head is None else now, 1, ended, 0
-
-
-def _settled_row(settlement: Held, now: datetime) -> tuple[object, ...]:
-    row, outcome = settlement.row, settlement.outcome
-    match outcome:
-        case Delivered():
-            return row.id, "delivered", now, None, None, 1
-        case Failed():
-            return row.id, "dead", now, None, _storable(outcome.error), 1
-        case Retry():
-            return row.id, "failed", None, outcome.at, _storable(outcome.error), int(outcome.counts)
-        case Skipped():
-            reason = _reason(row, outcome)
-            return row.id, "pending" if reason is None else "failed", None, outcome.at, reason, 0
-
-
-def _reason(row: HookRow, skipped: Skipped) -> str | None:
-    """Why it waits, where that is known."""
-    return _storable(skipped.reason) or row.last_error
-
-
-def _storable(error: str) -> str:
-    """An error's text as every database takes it: a handler may raise anything, NUL and unpaired surrogates included."""
-    return printable(error, _LONGEST_ERROR)

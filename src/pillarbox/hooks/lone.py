@@ -9,7 +9,7 @@ from pillarbox.clock import Clock
 from pillarbox.engine import Lease, Strand, Turn
 from pillarbox.hooks.model import Checked, HookRow, Stored, row_from
 from pillarbox.sessions.registry import unknown_session
-from pillarbox.storage import Row, Step, checksum, ending, load_queries
+from pillarbox.storage import Row, Statement, Step, checksum, ending, load_queries
 
 _queries = load_queries("pillarbox.hooks", "lone.sql")
 
@@ -22,20 +22,37 @@ def append(item: Checked, *, now: datetime) -> Step[list[Stored | Exception]]:
     def answer(stored: list[Row]) -> list[Stored | Exception]:
         return [Stored(stored[0][0]) if stored else unknown_session(item.session_id)]
 
-    said = {
+    return (
+        yield from ending(
+            _queries.lengthen(session_id=item.session_id, now=now),
+            _insert(item, now),
+            again=[_queries.inserted(**_said(item))],
+            result=answer,
+        )
+    )
+
+
+def hand_over(item: Checked, *, now: datetime) -> Step[list[Stored | Exception]]:
+    """The same, and claim the event at once for a node that has offered to take it, if its session is quiet."""
+    taken = yield _queries.hand_over(session_id=item.session_id, now=now)
+    if not taken:
+        return (yield from append(item, now=now))
+    yield _queries.accept(holder=taken[0][0])
+    ((event_id,),) = yield _insert(item, now)
+    return [Stored(event_id)]
+
+
+def _insert(item: Checked, now: datetime) -> Statement:
+    return _queries.insert(**_said(item), now=now, payload=item.payload_json, trace=item.trace)  # type: ignore[no-any-return]
+
+
+def _said(item: Checked) -> dict[str, object]:
+    return {
         "session_id": item.session_id,
         "event_type": item.event_type,
         "created_at": item.created_at,
         "checksum": checksum(item.session_id, item.event_type, item.payload_json),
     }
-    return (
-        yield from ending(
-            _queries.lengthen(session_id=item.session_id, now=now),
-            _queries.insert(**said, now=now, payload=item.payload_json, trace=item.trace),
-            again=[_queries.inserted(**said)],
-            result=answer,
-        )
-    )
 
 
 def claim_lone(lease: Lease, slots: int, clock: Clock) -> Step[Turn[HookRow]]:

@@ -7,6 +7,23 @@ SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1
     head_seq = COALESCE(hook_strand.head_seq, hook_strand.next_seq),
     due_at = CASE WHEN hook_strand.head_seq IS NULL THEN excluded.due_at ELSE hook_strand.due_at END
 
+-- name: hand_over sqlite
+-- The same where the strand is empty and a node has offered to take what comes: then that node holds the event from the beginning.
+INSERT INTO hook_strand (session_id, next_seq, head_seq, open_count, token, locked_at, lease_until, holder, held_seq, held_count)
+SELECT sessions.session_id, 2, 1, 1, 1, :now, offer.lease_until, offer.holder, 1, 1
+FROM (SELECT holder, lease_until FROM hook_offer WHERE until > :now ORDER BY until DESC LIMIT 1) AS offer
+CROSS JOIN sessions WHERE sessions.session_id = :session_id
+ON CONFLICT (session_id) DO UPDATE
+SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1, head_seq = hook_strand.next_seq,
+    token = hook_strand.token + 1, due_at = NULL, locked_at = excluded.locked_at, lease_until = excluded.lease_until,
+    holder = excluded.holder, held_seq = hook_strand.next_seq, held_count = 1
+WHERE hook_strand.head_seq IS NULL
+RETURNING holder
+
+-- name: accept sqlite
+-- An offer is for one event.
+DELETE FROM hook_offer WHERE holder = :holder
+
 -- name: insert sqlite
 INSERT INTO hook_outbox (session_id, seq, event_type, created_at, next_attempt_at, payload, checksum, trace)
 SELECT s.session_id, s.next_seq - 1, :event_type, :created_at, :now, :payload, :checksum, :trace

@@ -17,7 +17,7 @@ from pillarbox.audit import Act, Audit
 from pillarbox.engine import Batch, Bell, Chore, Delivered, Drain, Failed, Lease, Outcome, Pace, Policy, Retry
 from pillarbox.engine.watched import WatchedLane
 from pillarbox.errors import TooMany
-from pillarbox.hooks import acting, agent_state, reading, strands
+from pillarbox.hooks import acting, agent_state, lone, reading, strands
 from pillarbox.hooks.edge import check_new_event
 from pillarbox.hooks.intake import Intake, Spooled
 from pillarbox.hooks.lane import HookLane, Rescue
@@ -81,6 +81,7 @@ class Hooks:
         self._confirm = confirm
         self._listeners = Listeners(policy.forward_url)
         self._batch: Batch[Checked, Stored] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
+        self._store_one = lone.hand_over if database.dialect == "sqlite" else lone.append
         self._tails: set[Tail] = set()
         self._intake = Intake(database, sessions, policy.spool_dir)
         self.bell = Bell()
@@ -236,7 +237,7 @@ class Hooks:
         self._database.ring("hooks" if by_new else "")
 
     async def _enqueue_set(self, items: Sequence[Checked]) -> Sequence[Stored | Exception]:
-        work = partial(strands.enqueue_alone, items, now=self._clock.now())
+        work = partial(strands.enqueue_alone, items, now=self._clock.now(), store_one=self._store_one)
         return await self._database.write_new(work, pipe="hooks")
 
     async def _deliver(self, row: HookRow) -> Outcome:

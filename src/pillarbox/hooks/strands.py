@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from pillarbox.hooks.lone import append
 from pillarbox.hooks.model import Checked, Stored
@@ -15,6 +16,13 @@ from pillarbox.strands import Places
 queries = load_queries("pillarbox.hooks")
 
 Answer = Stored | Exception
+
+
+class StoreOne(Protocol):
+    """How an event that comes alone is stored."""
+
+    def __call__(self, item: Checked, *, now: datetime) -> Step[list[Answer]]: ...
+
 
 _FEW = 8
 
@@ -54,12 +62,12 @@ def enqueue(items: Sequence[Checked], *, now: datetime) -> Step[list[Answer]]:
     return answers
 
 
-def enqueue_alone(items: Sequence[Checked], *, now: datetime) -> Step[list[Answer]]:
+def enqueue_alone(items: Sequence[Checked], *, now: datetime, store_one: StoreOne = append) -> Step[list[Answer]]:
     """The same as a whole transaction, which ends a round trip sooner where none of the events can have been stored before."""
     if any(item.key for item in items):
         return (yield from enqueue(items, now=now))
     if len(items) == 1:
-        return (yield from append(items[0], now=now))
+        return (yield from store_one(items[0], now=now))
     rows, places, answers = yield from _prepare(items)
     if not rows:
         return answers

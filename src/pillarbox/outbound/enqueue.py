@@ -12,7 +12,8 @@ import msgspec
 
 from pillarbox.errors import IdempotencyMismatch, OptedOut
 from pillarbox.outbound.candidates import OPTED_OUT
-from pillarbox.outbound.lane import new_id, queries
+from pillarbox.outbound.ids import new_id
+from pillarbox.outbound.lane import queries
 from pillarbox.outbound.model import Checked, Queued
 from pillarbox.outbound.tenants import unknown_tenant
 from pillarbox.storage import Row, Statement, Step, checksum, together

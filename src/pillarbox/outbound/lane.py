@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-import uuid_utils
-
 from pillarbox.engine import Batch, Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
@@ -110,14 +108,18 @@ class OutboundLane:
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:
-            rows = yield queries.held_by(holder=lease.holder)
-            return [_bare_strand(*row) for row in rows]
+            return [_bare_strand(*row) for row in (yield queries.held_by(holder=lease.holder))]
 
         return await self._database.read(work)
 
     async def release(self, strands: Sequence[Strand[Parcel]], *, now: datetime) -> None:
-        settlements = [Settlement(strand, row, Skipped("", at=now)) for strand in strands for row in strand.rows]
-        await self.settle(settlements, now=now)
+        await self.settle(
+            [Settlement(each, row, Skipped("", at=now)) for each in strands for row in each.rows], now=now
+        )
+
+    async def retire(self, lease: Lease) -> Sequence[Strand[Parcel]]:
+        """Nothing is claimed that nobody asked for."""
+        return ()
 
     async def begin(self, parcel: Parcel, now: datetime) -> bool:
         """Mark a message that we hold as about to be sent, as if it were claimed now; whether it may still be sent."""
@@ -343,8 +345,3 @@ def _names(strands: Sequence[Strand[Parcel]]) -> list[tuple[str, int]]:
 def _among(strands: Sequence[Strand[Parcel]], rows: Sequence[Row]) -> list[Strand[Parcel]]:
     kept = {(key, token) for key, token in rows}
     return [strand for strand in strands if (strand.key, strand.token) in kept]
-
-
-def new_id() -> str:
-    """An id that sorts by time."""
-    return str(uuid_utils.uuid7())

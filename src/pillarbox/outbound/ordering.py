@@ -14,7 +14,7 @@ from pillarbox.outbound import contacts
 from pillarbox.outbound.accounts import Accounts
 from pillarbox.outbound.edge import check_message
 from pillarbox.outbound.enqueue import Answer, Claim, Order, answer_to
-from pillarbox.outbound.lane import new_id
+from pillarbox.outbound.ids import new_id
 from pillarbox.outbound.model import Checked, NewMessage, Queued, Tenant
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.secrets.sealing import Sealer

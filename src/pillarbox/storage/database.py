@@ -117,9 +117,13 @@ class Database(Protocol):
     def watch(self, rung: Callable[[News], None]) -> None:
         """Call `rung`, from any thread, whenever another process may have committed something."""
 
-    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
+    def stand_by(
+        self, pipe: str, work: Work[T], *, ready: Callable[[], None], look: Work[T | None] | None = None
+    ) -> Standing[T] | None:
         """Keep a write ready, to be run the moment another process is known to have brought work for a pipe, by the thread that
         hears of it; `ready` is called on the caller's loop when it has ended. Not watched or nobody to hear: None.
+
+        A `look` may find without writing what was brought. It is tried first where whoever hears of it can read at once.
         """
 
     async def tend(self) -> None:

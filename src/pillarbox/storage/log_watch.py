@@ -15,6 +15,8 @@ _IN_MODIFY = 0x2
 _EVENT = struct.Struct("iIII")
 _MOST_BYTES = 64 * 1024
 _QUIET_SECONDS = 0.005
+# About as long as a commit takes to come to the disk: whoever looks sooner finds nothing, and holds it up.
+_COMMIT_SECONDS = 0.001
 
 
 class LogWatch:
@@ -45,6 +47,7 @@ class LogWatch:
         while not self._closed.is_set():
             waiting.poll()
             if not self._closed.is_set() and self._name in _names(os.read(self._heard, _MOST_BYTES)):
+                self._closed.wait(_COMMIT_SECONDS)
                 self._written()
                 self._closed.wait(_QUIET_SECONDS)
         os.close(self._heard)

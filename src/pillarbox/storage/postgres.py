@@ -200,7 +200,9 @@ class PostgresDatabase:
             self._watched = True
             self._bell.watch(lambda news: rung(self._serve(news)))
 
-    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
+    def stand_by(
+        self, pipe: str, work: Work[T], *, ready: Callable[[], None], look: Work[T | None] | None = None
+    ) -> Standing[T] | None:
         return self._stand.put(pipe, Standing(work, ready=ready)) if self._watched else None
 
     async def tend(self) -> None:

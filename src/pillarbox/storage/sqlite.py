@@ -15,6 +15,8 @@ from pillarbox.clock import Clock
 from pillarbox.errors import Unavailable
 from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import News, Work
+from pillarbox.storage.doorbell import Doorbell
+from pillarbox.storage.ear import Ear
 from pillarbox.storage.log_watch import LogWatch
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.reserve import Reserve
@@ -43,10 +45,19 @@ class SqliteDatabase:
         self._owner = Owner()
         self._rung: list[Callable[[News], None]] = []
         self._log_watch: LogWatch | None = None
+        self._doorbell: Doorbell | None = None
+        self._rested = False
         self.reserve = Reserve(path, 0 if path == MEMORY else reserve_bytes)
         self._writer = Writer(
-            partial(connect, path, busy_timeout=busy_timeout), reserve=self.reserve, watch=self._changed_elsewhere
+            partial(connect, path, busy_timeout=busy_timeout),
+            reserve=self.reserve,
+            watch=self._changed_elsewhere,
+            ring=self._ring_others,
         )
+        self._doorbell = None if path == MEMORY else Doorbell.of(path)
+        self._ear: Ear | None = None
+        if self._doorbell is not None:
+            self._ear = Ear(path, self._doorbell, self._writer.stand, self._writer.look_out)
         self._whereabouts = None if path == MEMORY else Whereabouts(path)
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="pillarbox-read")
@@ -81,15 +92,24 @@ class SqliteDatabase:
         return read_snapshot(self._reader(), work)
 
     def ring(self, pipe: str = "") -> None:
-        """Nothing to do: other processes see the file's data version change."""
+        """Nothing to do: who brings something new rings, and of all else other processes see the file's data version change."""
 
     def watch(self, rung: Callable[[News], None]) -> None:
         self._rung.append(rung)
         if self._log_watch is None and self.path != MEMORY:
             self._log_watch = LogWatch(self.path, self._writer.look_out)
 
-    def stand_by(self, pipe: str, work: Work[T], *, ready: Callable[[], None]) -> Standing[T] | None:
-        return self._writer.stand.put(pipe, Standing(work, ready=ready)) if self._log_watch else None
+    def stand_by(
+        self, pipe: str, work: Work[T], *, ready: Callable[[], None], look: Work[T | None] | None = None
+    ) -> Standing[T] | None:
+        if self._log_watch is None:
+            return None
+        if not self._rested:
+            self._rested = True
+            self._writer.lay_out()
+        if self._ear is not None:
+            self._ear.listen()
+        return self._writer.stand.put(pipe, Standing(work, ready=ready, look=look))
 
     async def tend(self) -> None:
         """Nothing needs tending between commits."""
@@ -99,6 +119,8 @@ class SqliteDatabase:
         if self._log_watch is not None:
             self._log_watch.close()
         await asyncio.to_thread(self._writer.close)
+        if self._ear is not None:
+            self._ear.close()
         await asyncio.to_thread(self._readers.shutdown)
 
     def _reader(self) -> apsw.Connection:
@@ -107,6 +129,10 @@ class SqliteDatabase:
             connection = self._local.connection = connect(self.path, busy_timeout=self._busy_timeout)
             connection.pragma("query_only", 1)
         return connection
+
+    def _ring_others(self) -> None:
+        if self._doorbell is not None:
+            self._doorbell.ring()
 
     def _changed_elsewhere(self, news: News) -> None:
         for rung in self._rung:

@@ -17,13 +17,19 @@ T = TypeVar("T")
 class Standing(Generic[T]):
     """Run once, by the thread that hears of the work, or withdrawn before that; never both."""
 
-    def __init__(self, work: Work[T], *, ready: Callable[[], None]) -> None:
+    def __init__(self, work: Work[T], *, ready: Callable[[], None], look: Work[T | None] | None = None) -> None:
         self.work = work
+        self.look = look
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.future.add_done_callback(lambda _: ready())
         self._deciding = threading.Lock()
         self._begun = self._withdrawn = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still be begun."""
+        return not (self._begun or self._withdrawn)
 
     def begin(self) -> bool:
         """Whether to run it, now: nobody else will, and it can no longer be withdrawn."""
@@ -65,6 +71,10 @@ class Stand:
     def put(self, pipe: str, standing: Standing[T]) -> Standing[T]:
         self._standing[pipe] = standing  # type: ignore[assignment]
         return standing
+
+    def looking(self) -> list[Standing[object]]:
+        """Those that may find what was brought without writing."""
+        return [standing for standing in tuple(self._standing.values()) if standing.look and standing.is_open]
 
     def take(self, pipe: str) -> Standing[object] | None:
         return self._standing.pop(pipe, None)

@@ -24,11 +24,13 @@ import apsw
 from pillarbox.errors import DatabaseFull, Unavailable
 from pillarbox.storage.database import News, Work
 from pillarbox.storage.driver import drive
+from pillarbox.storage.log_room import lay_out
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.queries import load_queries
 from pillarbox.storage.reserve import Reserve
 from pillarbox.storage.sqlite_connection import execute, execute_one, is_full, translated
 from pillarbox.storage.standing import Stand
+from pillarbox.storage.whereabouts import Whereabouts
 
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ _queries = load_queries("pillarbox.storage", "waiting.sql")
 _MOST_TOGETHER = 256
 # How often another process's commits are looked for, and how often while one is on its way.
 _GLANCE_SECONDS = 0.02
-_QUICK_GLANCE_SECONDS = 0.0002
+_QUICK_GLANCE_SECONDS = 0.001
 # News that come closer together than this are waited for together.
 _CROWDED_SECONDS = 0.005
 _TIDY_MILLISECONDS = 100
@@ -62,9 +64,10 @@ class _Job(Generic[T]):
 
 
 class _Sign(Enum):
-    """What is queued that is no work: to look for others' commits, or to stop."""
+    """What is queued that is no work: to look for others' commits, to lay out the log once there is time, or to stop."""
 
     LOOK = auto()
+    LAY_OUT = auto()
     END = auto()
 
 
@@ -76,12 +79,20 @@ class Writer:
     """Takes works from any thread and commits them in groups."""
 
     def __init__(
-        self, connect: Callable[[], apsw.Connection], *, reserve: Reserve, watch: Callable[[News], None]
+        self,
+        connect: Callable[[], apsw.Connection],
+        *,
+        reserve: Reserve,
+        watch: Callable[[News], None],
+        ring: Callable[[], None],
     ) -> None:
         self._connection = connect()
         self._reserve = reserve
         self._watch = watch
+        self._ring = ring
         self._version = self._data_version()
+        self._opened = Whereabouts(self._connection.filename) if self._connection.filename else None
+        self._short_log = False
         self.stand = Stand()
         self._alerted = 0.0
         self._writing = False
@@ -122,6 +133,10 @@ class Writer:
             self._alerted = monotonic()
             self._jobs.put(_Sign.LOOK)
 
+    def lay_out(self) -> None:
+        """Prepare for a long life."""
+        self._jobs.put(_Sign.LAY_OUT)
+
     def close(self) -> None:
         """Commit what was queued before, then stop."""
         with self._gate:
@@ -145,6 +160,9 @@ class Writer:
             if jobs:
                 self._commit(jobs)
                 _announce(jobs)
+            elif self._short_log and self._opened:
+                self._short_log = False
+                lay_out(self._connection, self._connection.filename, self._opened)
             self._notice_others()
         self._connection.close()
 
@@ -155,6 +173,8 @@ class Writer:
             while job is not _Sign.END:
                 if isinstance(job, _Job):
                     jobs.append(job)
+                elif job is _Sign.LAY_OUT:
+                    self._short_log = True
                 if len(jobs) == _MOST_TOGETHER:
                     return jobs, True
                 job = self._jobs.get_nowait()
@@ -223,6 +243,8 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             self._run_all(jobs)
             self._connection.execute("COMMIT")
+            if any(job.new and job.error is None for job in jobs):
+                self._ring()
         except (apsw.Error, _TransactionGone) as error:
             if self._connection.in_transaction:
                 with suppress(apsw.Error):

@@ -35,6 +35,10 @@ class StrandLeases(Generic[RowT]):
 
         return self._database.read_blocking(work)
 
+    async def retire(self, lease: Lease) -> Sequence[Strand[RowT]]:
+        """Nothing is claimed that nobody asked for."""
+        return ()
+
     async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
         """End the leases of holders that are known to have died, without waiting; whether there were any."""
 

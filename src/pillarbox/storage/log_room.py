@@ -1,0 +1,54 @@
+"""Room in the write-ahead log, laid out before it is needed: a sync is quicker where the file need not become longer.
+
+A log that has been in use for a while is as long as it gets, and is written again from its beginning; a new one is not.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+import apsw
+
+from pillarbox.errors import Unavailable
+from pillarbox.storage.whereabouts import Whereabouts
+
+ROOM = 16 * 1024 * 1024
+_PIECE = bytes(1024 * 1024)
+# Where the disk has less than this to spare, room is worth more elsewhere.
+_PLENTY = 64 * ROOM
+
+
+def lay_out(connection: apsw.Connection, path: str, opened: Whereabouts) -> None:
+    """Lengthen the log with zeros, which SQLite takes for what they are: nothing that was committed."""
+    log = f"{path}-wal"
+    with suppress(OSError, apsw.Error, Unavailable):
+        if _is_short(log):
+            _lengthen(connection, log, opened)
+            # Without the lock, for it takes its time.
+            with open(log, "rb") as file:
+                os.fdatasync(file.fileno())
+
+
+def _is_short(log: str) -> bool:
+    disk = os.statvfs(os.path.dirname(os.path.abspath(log)))
+    return disk.f_bavail * disk.f_frsize >= _PLENTY and os.stat(log).st_size < ROOM
+
+
+def _lengthen(connection: apsw.Connection, log: str, opened: Whereabouts) -> None:
+    """Behind its end, and while nobody else can write to it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # What lies there by now may be another's, of which this lock says nothing.
+        opened.require()
+        # The log's own file may be opened and closed: SQLite's locks are on the others.
+        with open(log, "r+b", buffering=0) as file:
+            end = file.seek(0, os.SEEK_END)
+            try:
+                for start in range(end, ROOM, len(_PIECE)):
+                    file.write(_PIECE[: ROOM - start])
+            except OSError:
+                file.truncate(end)
+                raise
+    finally:
+        connection.execute("ROLLBACK")
