@@ -68,6 +68,12 @@ class Terminal:
             shown = self._changed.wait_for(lambda: self._text().count(text) >= times, SECONDS)
         assert shown, f"{text!r} was not shown {times} times in:\n{self.text}"
 
+    @property
+    def waits_for_lines(self) -> bool:
+        """Whether keys are kept back until Enter, and Ctrl-D means something to the terminal itself."""
+        flags: int = termios.tcgetattr(self._theirs)[3]
+        return bool(flags & termios.ICANON)
+
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 

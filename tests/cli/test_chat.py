@@ -66,6 +66,21 @@ async def test_a_person_sees_what_is_said_and_is_answered(sqlite_url: str) -> No
         assert {(row.origin, row.actor_name) for row in rows[1:]} == {("terminal", None)}
 
 
+async def test_keys_are_taken_one_by_one_while_something_is_printed_too(sqlite_url: str) -> None:
+    async with Pillarbox.open(sqlite_url, settings=load_settings(environ={}), node="here") as box:
+        await box.sessions.open(session_id="s1", target=NOBODY)
+        with Terminal("chat", "s1", "--database", sqlite_url) as terminal:
+            await asyncio.to_thread(terminal.expect, "nothing waits")
+            printing = asyncio.to_thread(terminal.expect, "somebody (shop)  the last")
+            printed = asyncio.create_task(printing)
+            for text in (*map(str, range(20)), "the last"):
+                await box.inbound.enqueue(session_id="s1", origin="shop", content=text)
+            while not printed.done():
+                assert not terminal.waits_for_lines
+                await asyncio.sleep(0)
+            await printed
+
+
 async def test_a_person_sees_and_gives_up_what_waits(sqlite_url: str) -> None:
     async with Pillarbox.open(sqlite_url, settings=load_settings(environ={}), node="here") as box:
         await box.sessions.open(session_id="s1", target=NOBODY)
@@ -137,6 +152,21 @@ async def test_lines_from_a_pipe_are_messages_and_the_replies_are_printed(sqlite
         told = json.loads(ended.stdout)
         assert [each["text"] for each in told["said"]] == ["three", "/queue"]
         assert told["replies"][-1]["text"] == "You said three"
+
+
+async def test_a_command_behind_the_last_answer_is_not_waited_for(sqlite_url: str) -> None:
+    async with answering(sqlite_url) as box:
+        await box.sessions.open(session_id="s1", target={"kind": "python", "name": "agent"})
+        command = [sys.executable, "-m", "pillarbox", "chat", "s1", "--database", sqlite_url, "--wait", "3600"]
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment({}, {}), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"one\n")
+        assert await process.stdout.readline() == b"You said one\n"
+        ended, _ = await asyncio.wait_for(process.communicate(b"/queue\n"), 60)
+        assert ended == b"Nothing waits for the agent.\n"
 
 
 async def test_a_pipe_that_need_not_be_answered_ends_at_once(sqlite_url: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,8 @@ from pillarbox.cli.output import show_json
 from pillarbox.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pillarbox.cli.conversation import Conversation
 
 _LOOK_SECONDS = 0.2
@@ -29,8 +30,10 @@ async def exchange(conversation: Conversation, actor_name: str | None, *, wait: 
     lines, end = _Lines(), _End(conversation, wait)
     while True:
         while (line := lines.next()) is not None:
-            end.said()
+            before = conversation.now()
             said.append(await _take(conversation, line, actor_name, quiet=json))
+            if said[-1]["id"] is not None:
+                end.said(before)
         ended = lines.ended
         for heard in await conversation.news():
             if heard.kind == "reply":
@@ -51,14 +54,14 @@ class _End:
     def __init__(self, conversation: Conversation, wait: float) -> None:
         self._conversation = conversation
         self._wait = wait
-        self._since = datetime.now(UTC)
+        self._since = conversation.now()
         self._last: float | None = None
         self._over_at: float | None = None
         self.answered = False
 
-    def said(self) -> None:
-        """A line was handed in: an answer to it is yet to come."""
-        self._since = datetime.now(UTC)
+    def said(self, at: datetime) -> None:
+        """A message was handed in: an answer to it is yet to come."""
+        self._since = at
         self._over_at = None
         self.answered = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
@@ -42,6 +43,7 @@ async def converse(conversation: Conversation, session_id: str, actor_name: str 
     """Show what is said and send what is written, until the writer leaves."""
     screen = Screen(conversation, session_id)
     prompt: PromptSession[str] = PromptSession(
+        input=_keyboard(),
         history=await _history(conversation),
         completer=_CommandCompleter(),
         complete_while_typing=True,
@@ -178,6 +180,13 @@ async def _history(conversation: Conversation) -> InMemoryHistory:
     for text in await conversation.earlier():
         history.append_string(text)
     return history
+
+
+def _keyboard() -> Input:
+    """Keys stay keys while something is being printed: in the terminal's own line mode a Ctrl-D would be lost."""
+    keyboard = create_input()
+    keyboard.cooked_mode = nullcontext  # type: ignore[method-assign]
+    return keyboard
 
 
 def _keys() -> KeyBindings:

@@ -97,10 +97,15 @@ class Conversation:
             return "closed"
         if queue.pending and not queue.processing and not await self._somebody_delivers():
             return f"{queue.pending + queue.failed} waiting; nobody delivers now, start pillarbox serve"
-        return _in_words(queue, agent)
+        return _in_words(queue, agent, self.now())
 
     async def _somebody_delivers(self) -> bool:
         return any(node.state == "alive" and node.concurrency > 0 for node in await self._box.nodes.list())
+
+    def now(self) -> datetime:
+        """The present as it stands beside what is said: the wall clock may be ahead of that by up to a second."""
+        clock = self._box.database.clock
+        return clock.shown(clock.now())
 
     async def turn_is_over(self, since: datetime) -> bool:
         """Whether the agent says that it ended a turn after this moment."""
@@ -175,10 +180,10 @@ def _state(message: InboundMessage, *, taken_back: bool) -> Heard:
     return Heard(kind="state", id=message.id, at=at, text=text, status=message.status)
 
 
-def _in_words(queue: QueueState, agent: AgentState | None) -> str:
+def _in_words(queue: QueueState, agent: AgentState | None, now: datetime) -> str:
     head, waiting = queue.head, queue.pending + queue.failed
     if head is not None and head.status == "failed":
-        seconds = 0.0 if head.next_retry_at is None else _until(head.next_retry_at)
+        seconds = 0.0 if head.next_retry_at is None else (head.next_retry_at - now).total_seconds()
         error = printable(head.last_error or "not delivered", _LONGEST_ERROR)
         return f"{waiting} waiting; {error} Next try in {span(max(seconds, 0))}."
     if queue.processing:
@@ -193,10 +198,6 @@ def _in_words(queue: QueueState, agent: AgentState | None) -> str:
             return "the agent waits for you" + (f": {printable(said, _LONGEST_ERROR)}" if said else "")
         case _:
             return "nothing waits"
-
-
-def _until(instant: datetime) -> float:
-    return (instant - datetime.now(instant.tzinfo)).total_seconds()
 
 
 async def _end(has_more: Callable[[int], Awaitable[bool]]) -> int:
