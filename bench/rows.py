@@ -63,7 +63,7 @@ ROWS = (
     *_ours("postgres"),
     _peer("PgQueuer", "postgres", f"{_REPEATED} once its heartbeat is too old", takes_turns=True),
     _peer("Procrastinate", "postgres", "at least once if you write the task that finds stalled jobs"),
-    _peer("Oban", "postgres", f"{_REPEATED} by its lifeline"),
+    _peer("Oban", "postgres", f"{_REPEATED} by its lifeline", takes_turns=True),
     _peer("SAQ", "postgres", f"{_REPEATED} by its sweep"),
     *_ours("sqlite"),
     _peer("Huey", "sqlite", "at most once: a job is taken out before it is run", takes_turns=True),
