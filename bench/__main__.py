@@ -73,6 +73,9 @@ def main() -> None:
         # The same way for both, so that an event loop ends as it does for Ctrl-C.
         came.append(number)
         signal.raise_signal(signal.SIGINT)
+        # In a script's background nobody heeds that.
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
     try:

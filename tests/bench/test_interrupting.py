@@ -19,9 +19,19 @@ def on_disk() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: str(number.name))
-def test_an_interrupted_measurement_says_one_line_and_leaves_nothing(number: signal.Signals, on_disk: Path) -> None:
-    command = [sys.executable, "-m", "bench", "--only", "Pillarbox outbound on sqlite", "--folder", str(on_disk)]
+IN_THE_BACKGROUND = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
+
+
+@pytest.mark.parametrize(
+    ("number", "before"),
+    [(signal.SIGINT, []), (signal.SIGTERM, []), (signal.SIGTERM, IN_THE_BACKGROUND)],
+    ids=["ctrl-c", "terminated", "terminated in a script's background"],
+)
+def test_an_interrupted_measurement_says_one_line_and_leaves_nothing(
+    number: signal.Signals, before: list[str], on_disk: Path
+) -> None:
+    measure = [sys.executable, "-m", "bench", "--only", "Pillarbox outbound on sqlite", "--folder", str(on_disk)]
+    command = [*before, *measure]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as measuring:
         assert measuring.stderr
         assert measuring.stderr.readline() == "Pillarbox outbound on sqlite ...\n"
