@@ -29,6 +29,12 @@ def holder(node: str) -> str:
     return f"{node}/{place}/{uuid.uuid4().hex}"
 
 
+def neighbourhood() -> str:
+    """What is in the names of all holders whose death can be seen from here; nothing where none can."""
+    machine = _machine()
+    return f"/{machine.boot}.{machine.namespace}." if machine else ""
+
+
 def is_dead(name: str) -> bool:
     """Whether a holder is known to have ended: false also where that cannot be known."""
     place = name.rsplit("/", 2)[-2] if name.count("/") >= 2 else "-"

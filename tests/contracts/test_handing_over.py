@@ -4,18 +4,20 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from pillarbox import Pillarbox
 from pillarbox.engine import Delivered, Lease, Room, Settlement, Standby, Strand, Turn
-from pillarbox.hooks.lone import append
+from pillarbox.hooks.lone import append, hand_over
 from pillarbox.hooks.model import Checked, HookEvent, HookRow, Stored
+from pillarbox.process import holder, neighbourhood
 from pillarbox.storage import Row, Step, together
 from pillarbox.storage.queries import Query, parse_queries
 
-LEASE = Lease("me", timedelta(minutes=1))
+LEASE = Lease(holder("me"), timedelta(minutes=1))
 PATIENCE = 30.0
 (_OFFERS,) = parse_queries("-- name: offers\nSELECT holder FROM hook_offer\n")
 (_AGE,) = parse_queries("-- name: age\nUPDATE hook_offer SET until = :until\n")
@@ -91,7 +93,6 @@ async def test_who_rests_has_the_event_before_anybody_claimed_it(here: Pillarbox
     taken = await came(standby, ready)
     (strand,) = taken.handed
     assert [(row.id, row.payload, row.attempt_count) for row in strand.rows] == [(stored.id, {"text": "x"}, 1)]
-    assert not taken.partial
     assert not taken.claimed
     assert await asyncio.to_thread(here.hooks.lane.held, [strand]) == [strand]
     assert (await turn(here, delivered(strand))).lost == []
@@ -133,7 +134,7 @@ async def locked(box: Pillarbox) -> AsyncIterator[None]:
 
     def hold() -> Step[None]:
         loop.call_soon_threadsafe(held.set)
-        let_go.wait(PATIENCE)
+        let_go.wait(4 * PATIENCE)
         yield from together()
 
     holding = asyncio.create_task(box.database.write(hold))
@@ -145,14 +146,16 @@ async def locked(box: Pillarbox) -> AsyncIterator[None]:
         await holding
 
 
-async def test_a_worker_that_cannot_take_back_its_offer_stops_all_the_same(here: Pillarbox, there: Pillarbox) -> None:
-    running = asyncio.create_task(here.run())
-    async with asyncio.timeout(PATIENCE):
-        while not await offers(there):
-            await there.hooks.post("s", "agent_stop")
-    async with locked(there), asyncio.timeout(PATIENCE / 4):
-        here.stop()
-        await running
+async def test_a_worker_that_cannot_take_back_its_offer_stops_all_the_same(sqlite_url: str, there: Pillarbox) -> None:
+    waiting_long = {"database": {"busy_timeout_seconds": 4 * PATIENCE}}
+    async with Pillarbox.open(sqlite_url, settings=waiting_long) as here:
+        running = asyncio.create_task(here.run())
+        async with asyncio.timeout(PATIENCE):
+            while not await offers(there):
+                await there.hooks.post("s", "agent_stop")
+        async with locked(there), asyncio.timeout(PATIENCE):
+            here.stop()
+            await running
 
 
 async def test_an_offer_is_for_one_event(here: Pillarbox, there: Pillarbox) -> None:
@@ -244,13 +247,73 @@ async def test_an_offer_is_forgotten_when_nothing_can_be_held_under_it_any_more(
     assert not here.hooks.lane._offers.any
 
 
-async def test_the_newest_offer_is_taken(here: Pillarbox, there: Pillarbox) -> None:
-    assert (await rest(here, asyncio.Event())).withdraw() is None
-    later = there.database.clock.now() + timedelta(minutes=1)
-    await there.database.write(lambda: _offered("a", later))
-    await there.database.write(lambda: _offered("z", later - timedelta(seconds=1)))
+async def test_the_newest_offer_is_taken(there: Pillarbox) -> None:
+    older, newer = holder("older"), holder("newer")
+    later = there.database.clock.now() + timedelta(seconds=4)
+    await there.database.write(lambda: _offered(newer, later))
+    await there.database.write(lambda: _offered(older, later - timedelta(seconds=1)))
     await there.hooks.post("s", "agent_stop")
-    assert await holders(there) == ["a"]
+    assert await holders(there) == [newer]
+
+
+async def test_nothing_is_handed_to_somebody_whose_death_nobody_would_see(here: Pillarbox, there: Pillarbox) -> None:
+    elsewhere = holder("elsewhere").replace(neighbourhood(), "/another-boot.4026531836.")
+    later = there.database.clock.now() + timedelta(seconds=4)
+    await there.database.write(lambda: _offered(elsewhere, later))
+    stored = await there.hooks.post("s", "agent_stop")
+    assert (await there.hooks.get(stored.id)).status == "pending"
+
+
+async def test_an_offer_that_comes_from_the_future_is_not_taken_and_taken_away(
+    here: Pillarbox, there: Pillarbox
+) -> None:
+    future = there.database.clock.now() + timedelta(hours=1)
+    await there.database.write(lambda: _offered(holder("ahead"), future))
+    stored = await there.hooks.post("s", "agent_stop")
+    assert (await there.hooks.get(stored.id)).status == "pending"
+    (strand,) = (await turn(here)).claimed
+    await turn(here, delivered(strand))
+    await rest(here, asyncio.Event())
+    assert await offers(there) == [LEASE.holder]
+
+
+async def test_who_waited_to_store_takes_no_offer_that_ended_meanwhile(here: Pillarbox, there: Pillarbox) -> None:
+    assert (await rest(here, asyncio.Event())).withdraw() is None
+    clock = there.database.clock
+    read_before = clock.now() - timedelta(seconds=1)
+    await there.database.write(lambda: _aged(clock.now()))
+    event = Checked("s", "agent_stop", "{}", read_before)
+    await there.database.write_new(lambda: hand_over(event, now=read_before, clock=clock), pipe="hooks")
+    assert await holders(there) == []
+
+
+async def test_what_came_with_an_event_that_was_handed_over_is_looked_for(here: Pillarbox, there: Pillarbox) -> None:
+    standby = await rest(here, asyncio.Event())
+    await there.hooks.post("s", "agent_stop")
+    await there.hooks.post("other", "agent_stop")
+    assert standby.withdraw() is not None
+    found = await here.database.write(lambda: here.hooks.lane._claim_by_itself(LEASE, 4))
+    assert found.handed
+    assert found.partial
+
+
+async def test_a_node_that_cannot_commit_remembers_only_offers_that_could_be_held(here: Pillarbox) -> None:
+    offers, clock = here.hooks.lane._offers, here.database.clock
+    past = clock.now() - LEASE.length
+    for _ in range(10):
+        await here.database.write(lambda: offers.make(offers.new(LEASE, past)))
+    assert len(offers.standing(past)) == 1
+
+
+async def test_one_place_is_enough_for_what_is_not_handed_over(here: Pillarbox) -> None:
+    await rest(here, asyncio.Event(), slots=1)
+    await here.database.write(_append_to("other", here))
+    lapsed = here.database.clock.now() - timedelta(seconds=1)
+    here.hooks.lane._offers.now_stand(
+        [replace(each, until=lapsed) for each in here.hooks.lane._offers.standing(lapsed)]
+    )
+    found = await here.database.write(lambda: here.hooks.lane._claim_by_itself(LEASE, 1))
+    assert len(found.claimed) == 1
 
 
 def _offered(holder: str, until: object) -> Step[None]:

@@ -1,17 +1,24 @@
 """Room in the write-ahead log is laid out behind all that it holds, and takes nothing away from anybody."""
 
+import asyncio
+import os
 import shutil
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
 import pytest
 
+from pillarbox import Pillarbox
+from pillarbox.engine import Lease, Room
 from pillarbox.storage import log_room
 from pillarbox.storage.log_room import ROOM
 from pillarbox.storage.sqlite_connection import connect
 from pillarbox.storage.whereabouts import Whereabouts
+
+LEASE = Lease("me", timedelta(minutes=1))
 
 
 @pytest.fixture
@@ -70,6 +77,19 @@ def test_a_log_that_nothing_was_written_to_can_be_laid_out(
     assert numbers(after_a_crash(path, tmp_path / "empty")) == []
     connection.execute("INSERT INTO t VALUES (1, 'x')")
     assert numbers(after_a_crash(path, tmp_path / "one")) == [1]
+
+
+async def test_whatever_goes_wrong_with_it_the_thread_that_writes_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Pillarbox.open(f"sqlite:///{tmp_path}/box.db") as box:
+        await box.sessions.open(session_id="s", target={"kind": "none"})
+        monkeypatch.delattr(os, "fsync")
+        standby = box.hooks.lane.stand_by(LEASE, room=Room(4, 4), ready=lambda: None)
+        assert standby
+        async with asyncio.timeout(30):
+            await box.hooks.post("s", "agent_stop")
+            assert (await box.hooks.post("s", "agent_stop")).id == 2
 
 
 def test_a_log_that_is_long_enough_stays_as_it_is(connection: apsw.Connection, path: str) -> None:

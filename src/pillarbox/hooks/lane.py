@@ -13,7 +13,7 @@ from pillarbox.hooks import strands
 from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce
 from pillarbox.hooks.lone import FEW, claim_lone
 from pillarbox.hooks.model import HookRow, row_from
-from pillarbox.hooks.offers import Offer, Offers, Resting, forget, offering
+from pillarbox.hooks.offers import Offer, Offers, Resting, forget, hands_over, offering
 from pillarbox.hooks.settling import Held, has_ended, settled_row, settled_strand, sorted_out, what_is_behind
 from pillarbox.hooks.strands import Locked, queries
 from pillarbox.storage import Database, Row, Step, instant, together
@@ -68,7 +68,7 @@ class HookLane(StrandLeases[HookRow]):
         self._quiet = True
         self._offers = Offers(database.clock)
         # Only where one file is shared by the processes of a machine does anybody offer to take an event.
-        self._may_offer = database.dialect == "sqlite"
+        self._may_offer = hands_over(database)
         self._rests = False
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[HookRow]]:
@@ -99,7 +99,7 @@ class HookLane(StrandLeases[HookRow]):
                 return turn, superseded, (yield from self._offers.withdraw())
             # Only with something else that is written: what is offered lapses, and costs no commit of its own.
             if settlements and self._rests:
-                return turn, superseded, (yield from self._offers.make(offer, now))
+                return turn, superseded, (yield from self._offers.make(offer))
             return turn, superseded, self._offers.standing(now)
 
         turn, superseded, stands = await self._database.write(work)
@@ -198,10 +198,13 @@ class HookLane(StrandLeases[HookRow]):
         return turn if turn.handed else None
 
     def _claim_by_itself(self, lease: Lease, slots: int) -> Step[Turn[HookRow]]:
+        clock = self._database.clock
         if turn := (yield from self._look()):
-            return turn
+            # Others may have come with it.
+            return replace(turn, partial=True)
         # One place is kept for what may still be handed over.
-        return (yield from claim_lone(lease, slots - int(self._offers.any), self._database.clock))
+        kept = int(self._offers.may_be_taken(clock.now()))
+        return (yield from claim_lone(lease, slots - kept, clock))
 
     def _claim(self, lease: Lease, slots: int, now: datetime) -> Step[tuple[list[Strand[HookRow]], int]]:
         """Rescue, then take the runs that are due; answers them, and how many events were superseded on the way."""

@@ -8,6 +8,8 @@ from datetime import datetime
 from pillarbox.clock import Clock
 from pillarbox.engine import Lease, Strand, Turn
 from pillarbox.hooks.model import Checked, HookRow, Stored, row_from
+from pillarbox.hooks.offers import LONGEST
+from pillarbox.process import neighbourhood
 from pillarbox.sessions.registry import unknown_session
 from pillarbox.storage import Row, Statement, Step, checksum, ending, load_queries
 
@@ -32,9 +34,13 @@ def append(item: Checked, *, now: datetime) -> Step[list[Stored | Exception]]:
     )
 
 
-def hand_over(item: Checked, *, now: datetime) -> Step[list[Stored | Exception]]:
+def hand_over(item: Checked, *, now: datetime, clock: Clock) -> Step[list[Stored | Exception]]:
     """The same, and claim the event at once for a node that has offered to take it, if its session is quiet."""
-    taken = yield _queries.hand_over(session_id=item.session_id, now=now)
+    # Not `now`: whoever stores may have waited, and what was offered meanwhile be over.
+    present = clock.now()
+    taken = yield _queries.hand_over(
+        session_id=item.session_id, now=present, latest=present + LONGEST, near=neighbourhood()
+    )
     if not taken:
         return (yield from append(item, now=now))
     yield _queries.accept(holder=taken[0][0])

@@ -9,9 +9,11 @@ SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1
 
 -- name: hand_over sqlite
 -- The same where the strand is empty and a node has offered to take what comes: then that node holds the event from the beginning.
+-- Only one whose death would be seen, and no offer of another boot, whose clock may have been ahead of this one's.
 INSERT INTO hook_strand (session_id, next_seq, head_seq, open_count, token, locked_at, lease_until, holder, held_seq, held_count)
 SELECT sessions.session_id, 2, 1, 1, 1, :now, offer.lease_until, offer.holder, 1, 1
-FROM (SELECT holder, lease_until FROM hook_offer WHERE until > :now ORDER BY until DESC LIMIT 1) AS offer
+FROM (SELECT holder, lease_until FROM hook_offer
+    WHERE until > :now AND until <= :latest AND instr(holder, :near) > 0 ORDER BY until DESC LIMIT 1) AS offer
 CROSS JOIN sessions WHERE sessions.session_id = :session_id
 ON CONFLICT (session_id) DO UPDATE
 SET next_seq = hook_strand.next_seq + 1, open_count = hook_strand.open_count + 1, head_seq = hook_strand.next_seq,

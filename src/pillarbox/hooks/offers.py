@@ -11,12 +11,13 @@ from typing import Any
 from pillarbox.clock import Clock
 from pillarbox.engine import Lease, Standby, Strand, Turn
 from pillarbox.hooks.model import HookRow, row_from
-from pillarbox.storage import Row, Step, load_queries
+from pillarbox.process import neighbourhood
+from pillarbox.storage import Database, Row, Step, load_queries
 
 _queries = load_queries("pillarbox.hooks", "offers.sql")
 
 # Longer ones would have to be kept up, and what is handed to a node that was stopped meanwhile waits for its lease.
-_LONGEST = timedelta(seconds=5)
+LONGEST = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class Offer:
     until: datetime
     lease_until: datetime
     since: float
+
+
+def hands_over(database: Database) -> bool:
+    """Whether anybody does: where the processes of one machine share a file, and see each other die."""
+    return database.dialect == "sqlite" and neighbourhood() != ""
 
 
 def offering() -> Step[list[str]]:
@@ -55,16 +61,23 @@ class Offers:
         """Whether something may be handed over, or may have been."""
         return bool(self._possible)
 
+    def may_be_taken(self, now: datetime) -> bool:
+        """Whether something may still be handed over."""
+        return any(now < offer.until for offer in self._possible.values())
+
     def new(self, lease: Lease, now: datetime) -> Offer:
-        until = now + min(_LONGEST, lease.length / 2)
+        until = now + min(LONGEST, lease.length / 2)
         return Offer(f"{lease.holder}#{next(self._numbers)}", until, now + lease.length, self._clock.monotonic())
 
-    def make(self, offer: Offer, now: datetime) -> Step[Sequence[Offer]]:
+    def make(self, offer: Offer) -> Step[Sequence[Offer]]:
         """Offer to take an event, instead of what was offered before."""
+        now = self._clock.now()
+        # Or they would become more and more where nothing can be committed.
+        self.now_stand(self.standing(now))
         yield from self.withdraw()
         # Noted before anybody knows whether it is committed, and the same however often this is run.
         self._possible[offer.name] = offer
-        yield _queries.clear(now=now)
+        yield _queries.clear(now=now, latest=now + LONGEST)
         yield _queries.make(holder=offer.name, until=offer.until, lease_until=offer.lease_until)
         return (offer,)
 

@@ -8,8 +8,8 @@ DELETE FROM hook_offer WHERE holder :in(holders text)
 SELECT holder FROM hook_offer
 
 -- name: clear sqlite
--- Offers that nobody can take any more, of processes that went away without a word.
-DELETE FROM hook_offer WHERE until <= :now
+-- Offers that nobody can take any more, of processes that went away without a word, or of another boot.
+DELETE FROM hook_offer WHERE until <= :now OR until > :latest
 
 -- name: handed
 -- What was claimed under an offer, by its name; on idx_hook_strand_lease, for a lease is cut at times, but never made longer before

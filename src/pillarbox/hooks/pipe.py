@@ -33,6 +33,7 @@ from pillarbox.hooks.model import (
     Status,
     Stored,
 )
+from pillarbox.hooks.offers import hands_over
 from pillarbox.hooks.policy import HooksPolicy
 from pillarbox.hooks.tail import Tail
 from pillarbox.hooks.transcripts import codex_transcript
@@ -81,7 +82,7 @@ class Hooks:
         self._confirm = confirm
         self._listeners = Listeners(policy.forward_url)
         self._batch: Batch[Checked, Stored] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
-        self._store_one = lone.hand_over if database.dialect == "sqlite" else lone.append
+        self._store_one = partial(lone.hand_over, clock=self._clock) if hands_over(database) else lone.append
         self._tails: set[Tail] = set()
         self._intake = Intake(database, sessions, policy.spool_dir)
         self.bell = Bell()

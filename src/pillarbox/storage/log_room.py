@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import apsw
 
-from pillarbox.errors import Unavailable
 from pillarbox.storage.whereabouts import Whereabouts
 
 ROOM = 16 * 1024 * 1024
@@ -22,12 +21,13 @@ _PLENTY = 64 * ROOM
 def lay_out(connection: apsw.Connection, path: str, opened: Whereabouts) -> None:
     """Lengthen the log with zeros, which SQLite takes for what they are: nothing that was committed."""
     log = f"{path}-wal"
-    with suppress(OSError, apsw.Error, Unavailable):
+    # Whatever is wrong, the thread that writes must go on.
+    with suppress(Exception):
         if _is_short(log):
             _lengthen(connection, log, opened)
             # Without the lock, for it takes its time.
             with open(log, "rb") as file:
-                os.fdatasync(file.fileno())
+                os.fsync(file.fileno())
 
 
 def _is_short(log: str) -> bool:
@@ -39,10 +39,10 @@ def _lengthen(connection: apsw.Connection, log: str, opened: Whereabouts) -> Non
     """Behind its end, and while nobody else can write to it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # What lies there by now may be another's, of which this lock says nothing.
-        opened.require()
         # The log's own file may be opened and closed: SQLite's locks are on the others.
         with open(log, "r+b", buffering=0) as file:
+            # What lies there by now may be another's, of which this lock says nothing.
+            opened.require()
             end = file.seek(0, os.SEEK_END)
             try:
                 for start in range(end, ROOM, len(_PIECE)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,8 @@ class SqliteDatabase:
 
     def __init__(self, path: str, *, busy_timeout: float = 10.0, reserve_bytes: int = 0) -> None:
         require_safe_library()
-        self.path = path
+        # Some connections are made later, when the process may work in another folder.
+        self.path = path = path if path == MEMORY else os.path.abspath(path)
         self._busy_timeout = busy_timeout
         self._closed = False
         self._owner = Owner()
