@@ -239,6 +239,13 @@ HOOKS = (
         (f"{_HANDING}::test_nothing_is_handed_over_past_what_its_session_has_waiting",),
     ),
     Bug(
+        "an event is handed to a node whose death nobody would see",
+        "src/pillarbox/hooks/lone.sql",
+        " AND instr(holder, :near) > 0",
+        "",
+        (f"{_HANDING}::test_nothing_is_handed_to_somebody_whose_death_nobody_would_see",),
+    ),
+    Bug(
         "who stops is still handed events",
         "src/pillarbox/hooks/lane.py",
         "            yield from self._offers.withdraw()\n            return (yield",
