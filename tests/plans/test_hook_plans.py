@@ -131,6 +131,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "rescue_rows": (order, queries.rescue_rows(rows=heads, now=NOW, deaths=3, later=NOW)),
         "rescue_behind": (order, queries.rescue_behind(rows=heads, now=NOW)),
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),
+        "deliver_rows": ("primary key", queries.deliver_rows(ids=ids, now=NOW)),
         "open_rows": (order, queries.open_rows(rows=heads)),
         "first_open": (order, queries.first_open(session_id=session(1), seq=fill.delivered)),
         "settle_strands": (strand, queries.settle_strands(rows=settled_strands, now=NOW)),

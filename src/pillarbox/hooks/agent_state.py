@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -40,10 +40,11 @@ class Change(NamedTuple):
     transcript_path: str | None = None
 
 
-def merged(rows: Iterable[HookRow]) -> list[Change]:
+def merged(rows: Sequence[HookRow]) -> list[Change]:
     """The changes that these events make, in their order, one for each session; activity never goes back."""
     told: dict[str, dict[str, Any]] = {}
-    for row in rows:
+    # From the last one on, so that only what counts in the end is looked at.
+    for row in reversed(rows):
         before = told.get(row.session_id)
         if before is None:
             before = told[row.session_id] = {"last_activity": row.created_at}
@@ -54,26 +55,28 @@ def merged(rows: Iterable[HookRow]) -> list[Change]:
 
 
 def _tell(row: HookRow, told: dict[str, Any]) -> None:
-    """Add what one event tells; tool events tell of activity alone, for output has a path of its own."""
+    """Add what one event tells and no later one did; tool events tell of activity alone, for output has a path of its own."""
     payload, at = row.payload or {}, row.created_at
-    _set(told, "turn", _TURNS.get(row.event_type))
-    _set(told, "transcript_path", text_of(payload, "transcript_path", most=_LONGEST_PATH))
+    if "turn" not in told and row.event_type in _TURNS:
+        told["turn"] = _TURNS[row.event_type]
+    if "transcript_path" in payload:
+        _set(told, "transcript_path", lambda: text_of(payload, "transcript_path", most=_LONGEST_PATH))
     match row.event_type:
         case "user_prompt_submit":
-            told["last_user_input_at"] = at
-            _set(told, "last_user_input", _excerpt(payload, "prompt"))
+            told.setdefault("last_user_input_at", at)
+            _set(told, "last_user_input", lambda: _excerpt(payload, "prompt"))
         case "agent_stop":
-            told["last_turn_completed_at"] = at
-            _set(told, "last_summary", _excerpt(payload, "summary"))
+            told.setdefault("last_turn_completed_at", at)
+            _set(told, "last_summary", lambda: _excerpt(payload, "summary"))
         case "notification":
-            _set(told, "last_notification", _excerpt(payload, "message"))
+            _set(told, "last_notification", lambda: _excerpt(payload, "message"))
         case "error":
-            _set(told, "last_error", _excerpt(payload, "message") or _excerpt(payload, "code"))
+            _set(told, "last_error", lambda: _excerpt(payload, "message") or _excerpt(payload, "code"))
 
 
-def _set(told: dict[str, Any], field: str, value: object) -> None:
-    if value is not None:
-        told[field] = value
+def _set(told: dict[str, Any], field: str, value: Callable[[], object]) -> None:
+    if field not in told and (found := value()) is not None:
+        told[field] = found
 
 
 def state_from(row: Row) -> AgentState:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from pillarbox.engine import Lease, Room, Settlement, Skipped, Standby, Strand, Turn
+from pillarbox.engine import Delivered, Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.hooks import strands
 from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce
 from pillarbox.hooks.lone import FEW, claim_lone
@@ -297,7 +297,10 @@ class HookLane(StrandLeases[HookRow]):
         by_key, lost = sorted_out(settlements, locked)
         if by_key:
             taken = [settlement for key in locked for settlement in by_key.get(key, ())]
-            yield queries.settle_rows(rows=[settled_row(settlement, now) for settlement in taken])
+            if all(isinstance(settlement.outcome, Delivered) for settlement in taken):
+                yield queries.deliver_rows(ids=[settlement.row.id for settlement in taken], now=now)
+            else:
+                yield queries.settle_rows(rows=[settled_row(settlement, now) for settlement in taken])
             yield from self._settle_strands(by_key, locked, now)
             ended = [settlement.row for settlement in taken if has_ended(settlement)]
             telling = [row for row in ended if row.payload is not None and not row.took_effect]

@@ -80,7 +80,7 @@ def _copy(event: HookEvent) -> HookEvent:
 def _own(value: Any) -> Any:
     """A copy of what was read from JSON."""
     if isinstance(value, dict):
-        return {key: _own(item) for key, item in value.items()}
+        return {key: _own(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
     return [_own(item) for item in value] if isinstance(value, list) else value
 
 

@@ -153,6 +153,13 @@ SET status = rows.status, delivered_at = rows.delivered_at, last_error = rows.la
 FROM :rows(id bigint, status text, delivered_at instant, next_attempt_at instant, last_error text, counted bigint)
 WHERE hook_outbox.id = rows.id
 
+-- name: deliver_rows
+-- The same where each of them was delivered: far less to say, and to read, than six columns.
+UPDATE hook_outbox
+SET status = 'delivered', delivered_at = :now, last_error = NULL, next_attempt_at = NULL,
+    attempt_count = attempt_count + 1, took_effect = 1
+WHERE id :in(ids bigint)
+
 -- name: open_rows
 -- Which of these rows are still open, on idx_hook_outbox_order; read after the strands' locks, as in `window`.
 SELECT q.session_id FROM :rows(session_id text, seq bigint)

@@ -22,7 +22,7 @@ def what_is_behind(settlement: Held) -> tuple[HookRow, ...]:
 
 
 def has_ended(settlement: Held) -> bool:
-    return isinstance(settlement.outcome, Delivered | Failed)
+    return isinstance(settlement.outcome, (Delivered, Failed))
 
 
 def sorted_out(settlements: Sequence[Held], locked: dict[str, Locked]) -> tuple[dict[str, list[Held]], list[Held]]:
