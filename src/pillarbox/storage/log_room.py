@@ -13,7 +13,7 @@ import apsw
 from pillarbox.storage.whereabouts import Whereabouts
 
 ROOM = 16 * 1024 * 1024
-_PIECE = bytes(1024 * 1024)
+_PIECE = bytes(256 * 1024)
 # Where the disk has less than this to spare, room is worth more elsewhere.
 _PLENTY = 64 * ROOM
 
@@ -23,8 +23,12 @@ def lay_out(connection: apsw.Connection, path: str, opened: Whereabouts) -> None
     log = f"{path}-wal"
     # Whatever is wrong, the thread that writes must go on.
     with suppress(Exception):
-        if _is_short(log):
+        pieces = 0
+        while pieces < ROOM // len(_PIECE) and _is_short(log):
+            # Piece by piece, so that nobody waits long for the lock, and a process that is stopped hardly ever has it.
             _lengthen(connection, log, opened)
+            pieces += 1
+        if pieces:
             # Without the lock, for it takes its time.
             with open(log, "rb") as file:
                 os.fsync(file.fileno())
@@ -45,8 +49,7 @@ def _lengthen(connection: apsw.Connection, log: str, opened: Whereabouts) -> Non
             opened.require()
             end = file.seek(0, os.SEEK_END)
             try:
-                for start in range(end, ROOM, len(_PIECE)):
-                    file.write(_PIECE[: ROOM - start])
+                file.write(_PIECE[: max(0, ROOM - end)])
             except OSError:
                 file.truncate(end)
                 raise
