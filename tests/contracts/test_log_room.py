@@ -1,7 +1,6 @@
 """Room in the write-ahead log is laid out behind all that it holds, and takes nothing away from anybody."""
 
 import asyncio
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -35,7 +34,8 @@ def connection(path: str) -> Iterator[apsw.Connection]:
 
 
 def lay_out(connection: apsw.Connection, path: str) -> None:
-    log_room.lay_out(connection, path, Whereabouts(path))
+    while log_room.lay_out(connection, path, Whereabouts(path)):
+        """As the thread that writes does whenever it has nothing else to do."""
 
 
 def log_size(path: str) -> int:
@@ -84,7 +84,7 @@ async def test_whatever_goes_wrong_with_it_the_thread_that_writes_goes_on(
 ) -> None:
     async with Pillarbox.open(f"sqlite:///{tmp_path}/box.db") as box:
         await box.sessions.open(session_id="s", target={"kind": "none"})
-        monkeypatch.delattr(os, "fsync")
+        monkeypatch.setattr(log_room, "os", None)
         standby = box.hooks.lane.stand_by(LEASE, room=Room(4, 4), ready=lambda: None)
         assert standby
         async with asyncio.timeout(30):
@@ -157,3 +157,10 @@ def test_a_file_that_took_the_place_of_ours_is_left_alone(connection: apsw.Conne
     assert log_size(path) == size
     assert not connection.in_transaction
     with_another.close()
+
+
+def test_it_is_laid_out_in_short_pieces(connection: apsw.Connection, path: str) -> None:
+    size = log_size(path)
+    assert log_room.lay_out(connection, path, Whereabouts(path))
+    assert size < log_size(path) <= size + ROOM // 50
+    assert not connection.in_transaction

@@ -18,20 +18,22 @@ _PIECE = bytes(256 * 1024)
 _PLENTY = 64 * ROOM
 
 
-def lay_out(connection: apsw.Connection, path: str, opened: Whereabouts) -> None:
-    """Lengthen the log with zeros, which SQLite takes for what they are: nothing that was committed."""
+def lay_out(connection: apsw.Connection, path: str, opened: Whereabouts) -> bool:
+    """Lengthen the log by some zeros, which SQLite takes for nothing that was committed; whether it is still short.
+
+    Not by all at once: nobody should wait long for the lock, nor a process that is stopped just then be likely to have it.
+    """
     log = f"{path}-wal"
     # Whatever is wrong, the thread that writes must go on.
     with suppress(Exception):
-        pieces = 0
-        while pieces < ROOM // len(_PIECE) and _is_short(log):
-            # Piece by piece, so that nobody waits long for the lock, and a process that is stopped hardly ever has it.
+        if _is_short(log):
             _lengthen(connection, log, opened)
-            pieces += 1
-        if pieces:
+            if _is_short(log):
+                return True
             # Without the lock, for it takes its time.
             with open(log, "rb") as file:
                 os.fsync(file.fileno())
+    return False
 
 
 def _is_short(log: str) -> bool:

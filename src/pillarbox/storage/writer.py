@@ -161,8 +161,7 @@ class Writer:
                 self._commit(jobs)
                 _announce(jobs)
             elif self._short_log and self._opened:
-                self._short_log = False
-                lay_out(self._connection, self._connection.filename, self._opened)
+                self._short_log = lay_out(self._connection, self._connection.filename, self._opened)
             self._notice_others()
         self._connection.close()
 
