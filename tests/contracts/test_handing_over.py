@@ -288,10 +288,9 @@ async def test_who_waited_to_store_takes_no_offer_that_ended_meanwhile(here: Pil
 
 
 async def test_what_came_with_an_event_that_was_handed_over_is_looked_for(here: Pillarbox, there: Pillarbox) -> None:
-    standby = await rest(here, asyncio.Event())
+    assert (await rest(here, asyncio.Event())).withdraw() is None
     await there.hooks.post("s", "agent_stop")
     await there.hooks.post("other", "agent_stop")
-    assert standby.withdraw() is not None
     found = await here.database.write(lambda: here.hooks.lane._claim_by_itself(LEASE, 4))
     assert found.handed
     assert found.partial
