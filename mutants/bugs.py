@@ -262,15 +262,15 @@ HOOKS = (
     Bug(
         "unfenced settle of an event",
         "src/pillarbox/hooks/settling.py",
-        "strand is not None and strand.in_flight and strand.token == settlement.strand.token",
-        "strand is not None and strand.in_flight",
+        "now is not None and now.in_flight and now.token == strand.token",
+        "now is not None and now.in_flight",
         (f"{_HOOK_LEASES}::test_whoever_lost_the_lease_changes_nothing_any_more",),
     ),
     Bug(
         "order by serial id",
-        "src/pillarbox/hooks/lane.py",
-        "sorted(rows, key=lambda row: row.seq)",
-        "sorted(rows, key=lambda row: row.id)",
+        _HOOK_SQL,
+        "ORDER BY q.session_id, q.seq\n\n-- name: window",
+        "ORDER BY q.session_id, q.id\n\n-- name: window",
         ("tests/contracts/test_hook_operators.py::test_a_dead_event_goes_again_behind_all_that_waits",),
     ),
     Bug(

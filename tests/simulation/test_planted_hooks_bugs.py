@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pillarbox.engine import Delivered, Outcome, Settlement
 from pillarbox.hooks import strands
@@ -50,14 +51,16 @@ class SettlesUnfenced(HookLane):
 
 def _as_held_now(settlement: Held, locked: dict[str, strands.Locked]) -> Held:
     strand = settlement.strand
-    return settlement._replace(strand=replace(strand, token=locked[strand.key].token))
+    return structs.replace(settlement, strand=replace(strand, token=locked[strand.key].token))
 
 
 class ForgetsTheRowsBehind(HookLane):
     def _settle_strands(
         self, by_key: dict[str, list[Held]], locked: dict[str, strands.Locked], now: datetime
     ) -> Step[None]:
-        forgetful = {key: [each._replace(row=each.strand.rows[-1]) for each in told] for key, told in by_key.items()}
+        forgetful = {
+            key: [structs.replace(each, row=each.strand.rows[-1]) for each in told] for key, told in by_key.items()
+        }
         yield from super()._settle_strands(forgetful, locked, now)
 
 

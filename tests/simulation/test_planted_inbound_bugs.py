@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pillarbox.engine import Delivered, Outcome, Retry
 from pillarbox.inbound import strands
@@ -48,7 +49,7 @@ class SettlesUnfenced(InboundLane):
 
 def _as_held_now(settlement: Held, locked: dict[str, strands.Locked]) -> Held:
     strand = settlement.strand
-    return settlement._replace(strand=replace(strand, token=locked[strand.key].token))
+    return structs.replace(settlement, strand=replace(strand, token=locked[strand.key].token))
 
 
 class RescuesNobody(InboundLane):

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pillarbox.engine import Retry
 from pillarbox.outbound import beginning, pipe, settling
@@ -106,7 +107,7 @@ def attempts_have_no_end(patch: pytest.MonkeyPatch) -> None:
 def _with_one_more(settlement: Any) -> Any:
     row: Parcel = settlement.row
     more = row._replace(last_attempt=row.attempt_count + 1)
-    return settlement._replace(row=more) if isinstance(settlement.outcome, Retry) else settlement
+    return structs.replace(settlement, row=more) if isinstance(settlement.outcome, Retry) else settlement
 
 
 def the_expired_are_sent(patch: pytest.MonkeyPatch) -> None:

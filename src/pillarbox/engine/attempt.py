@@ -50,6 +50,7 @@ class Attempt(Generic[RowT]):
             return None
         if flight.called_off:
             return Skipped("", at=self._clock.now())
+        flight.deadline = began + self._timeout
         self._time_limit.begin(flight)
         try:
             outcome = await self._deliver(row)

@@ -247,13 +247,14 @@ class Drain(Generic[RowT]):
         flight.take_off()
         try:
             for row in strand.rows:
-                flight.deadline = self._clock.monotonic() + self._pace.timeout
                 outcome = await self._attempt(flight, row)
                 if outcome is None:
                     return
                 ends = row is strand.rows[-1] or not isinstance(outcome, Delivered)
+                # Once for all that ends until somebody comes for it.
+                if not self._finished:
+                    self._bell.ring()
                 self._finished.append(Settlement(strand, row, outcome, ends))
-                self._bell.ring()
                 if ends:
                     return
         finally:

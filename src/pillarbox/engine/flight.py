@@ -25,7 +25,7 @@ class Flight(Generic[RowT]):
         self.dropped_itself = False
         self._late = False
         self.task: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         # Not the flight itself: what is started in a delivery may live long, and need not keep its rows.
         self._mark = object()
 
@@ -37,7 +37,7 @@ class Flight(Generic[RowT]):
     @property
     def is_at_work(self) -> bool:
         """Whether its task goes on by itself; one that is left over when its loop has ended is only taken apart."""
-        return asyncio.current_task(self._loop) is self.task
+        return asyncio.current_task(self.loop) is self.task
 
     def is_lost(self, now: float) -> bool:
         """Whether others may hold it at this (monotonic) time."""
@@ -46,7 +46,7 @@ class Flight(Generic[RowT]):
     def lose(self) -> None:
         """Called from the renewing thread: stop delivering what others may hold by now."""
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self.lose_now)
+            self.loop.call_soon_threadsafe(self.lose_now)
 
     def lose_now(self) -> None:
         if not self.lost:

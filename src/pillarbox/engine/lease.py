@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from pillarbox.engine.outcome import Outcome
 
@@ -44,7 +46,7 @@ class Strand(Generic[RowT]):
         return self.key == key and (row_id is None or any(row.id == row_id for row in self.rows))
 
 
-class Settlement(NamedTuple, Generic[RowT]):
+class Settlement(msgspec.Struct, Generic[RowT], frozen=True, gc=False):
     """What became of one row; `ends` when nothing further of its strand will be reported under this token."""
 
     strand: Strand[RowT]

@@ -19,7 +19,7 @@ class TimeLimit(Generic[RowT]):
         self._looks_at = -math.inf
 
     def begin(self, flight: Flight[RowT]) -> None:
-        now = asyncio.get_running_loop().time()
+        now = flight.loop.time()
         self._under_way[flight] = now + self._seconds
         # A look that is overdue was to come from a loop that has ended.
         if self._looks_at < now:

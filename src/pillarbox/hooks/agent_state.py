@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,6 +22,15 @@ _TURNS: dict[str, Turn] = {
     "tool_done": "working",
     "agent_stop": "idle",
     "notification": "waiting",
+}
+
+_MOMENTS = {"user_prompt_submit": "last_user_input_at", "agent_stop": "last_turn_completed_at"}
+# The field, and where in a payload its text stands: in the first of these that has any.
+_TEXTS = {
+    "user_prompt_submit": ("last_user_input", "prompt"),
+    "agent_stop": ("last_summary", "summary"),
+    "notification": ("last_notification", "message"),
+    "error": ("last_error", "message", "code"),
 }
 
 
@@ -56,27 +65,31 @@ def merged(rows: Sequence[HookRow]) -> list[Change]:
 
 def _tell(row: HookRow, told: dict[str, Any]) -> None:
     """Add what one event tells and no later one did; tool events tell of activity alone, for output has a path of its own."""
-    payload, at = row.payload or {}, row.created_at
-    if "turn" not in told and row.event_type in _TURNS:
-        told["turn"] = _TURNS[row.event_type]
-    if "transcript_path" in payload:
-        _set(told, "transcript_path", lambda: text_of(payload, "transcript_path", most=_LONGEST_PATH))
-    match row.event_type:
-        case "user_prompt_submit":
-            told.setdefault("last_user_input_at", at)
-            _set(told, "last_user_input", lambda: _excerpt(payload, "prompt"))
-        case "agent_stop":
-            told.setdefault("last_turn_completed_at", at)
-            _set(told, "last_summary", lambda: _excerpt(payload, "summary"))
-        case "notification":
-            _set(told, "last_notification", lambda: _excerpt(payload, "message"))
-        case "error":
-            _set(told, "last_error", lambda: _excerpt(payload, "message") or _excerpt(payload, "code"))
+    kind, payload = row.event_type, row.payload or {}
+    if "turn" not in told and kind in _TURNS:
+        told["turn"] = _TURNS[kind]
+    if "transcript_path" in payload and "transcript_path" not in told:
+        _set(told, "transcript_path", text_of(payload, "transcript_path", most=_LONGEST_PATH))
+    if kind in _MOMENTS:
+        told.setdefault(_MOMENTS[kind], row.created_at)
+    if kind in _TEXTS:
+        field, *places = _TEXTS[kind]
+        if field not in told:
+            _set(told, field, _first_text(payload, places))
 
 
-def _set(told: dict[str, Any], field: str, value: Callable[[], object]) -> None:
-    if field not in told and (found := value()) is not None:
-        told[field] = found
+def _set(told: dict[str, Any], field: str, value: object) -> None:
+    if value is not None:
+        told[field] = value
+
+
+def _first_text(payload: dict[str, Any], places: Sequence[str]) -> str | None:
+    """What the first of these says, or the last, where none says anything."""
+    text = None
+    for place in places:
+        if text := _excerpt(payload, place):
+            break
+    return text
 
 
 def state_from(row: Row) -> AgentState:

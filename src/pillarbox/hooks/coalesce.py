@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
+
+from pillarbox.storage import Row
 
 CRITICAL = frozenset({"session_start", "user_prompt_submit", "agent_stop", "session_end", "notification", "error"})
 """Never dropped, merged or moved; every other type, known or not, is bursty."""
 
 
-class Mark(NamedTuple):
-    """An open event, as much of it as it takes to decide."""
+class Mark(msgspec.Struct, frozen=True, gc=False):
+    """An open event, as much of it as it takes to decide; and all of it, where it was read already."""
 
     id: int
     seq: int
     event_type: str
     size: int = 0
+    row: Row | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,8 @@ def coalesce(marks: Sequence[Mark]) -> Run:
 
     for mark in marks:
         if mark.event_type in CRITICAL:
-            end_burst()
+            if burst:
+                end_burst()
             kept.append(mark)
         else:
             burst.append(mark)

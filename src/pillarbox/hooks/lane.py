@@ -24,6 +24,8 @@ _STRETCH = 1000
 # How much of one burst is looked through in one claim; a longer one is delivered in more than one piece.
 _MOST_LOOKED_AT = 4096
 _MOST_BYTES = 1024 * 1024
+# What is not larger is read when it is looked at, although it may turn out to be superseded.
+_SMALL = 4096
 
 TakeEffect = Callable[[Sequence[HookRow], datetime], Step[None]]
 
@@ -226,17 +228,19 @@ class HookLane(StrandLeases[HookRow]):
     def _runs(self, chosen: Sequence[_Due]) -> Step[dict[str, Run]]:
         """What each strand has waiting, coalesced; further into those where a burst goes on."""
         marks: dict[str, list[Mark]] = {strand.session_id: [] for strand in chosen}
-        reached = {strand.session_id: strand.head_seq - 1 for strand in chosen}
-        runs: dict[str, Run] = {}
-        looking, stretch = list(chosen), 2 * self._limit
-        while looking:
-            stretches = [(s.session_id, reached[s.session_id] + 1, reached[s.session_id] + stretch) for s in looking]
-            for session_id, *mark in (yield queries.window(rows=stretches)):
+        reached = {strand.session_id: strand.head_seq + self._limit - 1 for strand in chosen}
+        stretches = [(strand.session_id, strand.head_seq, reached[strand.session_id]) for strand in chosen]
+        for row in (yield queries.heads(rows=stretches, small=_SMALL)) if chosen else ():
+            marks[row[1]].append(Mark(row[0], row[2], row[3], row[11], None if row[7] is None else row))
+        runs = {session_id: coalesce(seen) for session_id, seen in marks.items()}
+        stretch = 2 * self._limit
+        while looking := [s for s in chosen if self._goes_on(s, runs[s.session_id], reached[s.session_id])]:
+            behind = [(s.session_id, reached[s.session_id] + 1, reached[s.session_id] + stretch) for s in looking]
+            for session_id, *mark in (yield queries.window(rows=behind)):
                 marks[session_id].append(Mark(*mark))
-            for session_id, _, to_seq in stretches:
+            for session_id, _, to_seq in behind:
                 reached[session_id] = to_seq
                 runs[session_id] = coalesce(marks[session_id])
-            looking = [s for s in looking if self._goes_on(s, runs[s.session_id], reached[s.session_id])]
             stretch = _MOST_LOOKED_AT // 2
         return runs
 
@@ -252,29 +256,24 @@ class HookLane(StrandLeases[HookRow]):
     def _take(
         self, chosen: Sequence[_Due], runs: dict[str, Run], lone: dict[str, HookRow], lease: Lease, now: datetime
     ) -> Step[list[Strand[HookRow]]]:
-        taken, held, superseded, emptied = {}, [], [], []
-        for strand in chosen:
-            run = runs.get(strand.session_id)
-            if run is None:
-                taken[strand.session_id] = strand.token + 1
-                continue
-            if not run.kept:
-                emptied.append(strand.session_id)
-                continue
-            first = begin(run.kept, limit=self._limit, most_bytes=_MOST_BYTES)
-            taken[strand.session_id] = strand.token + 1
-            held += [mark.id for mark in first]
-            superseded += [(mark.id, by.id, by.event_type) for mark, by in run.superseded]
-        if emptied:
+        firsts = {
+            key: begin(run.kept, limit=self._limit, most_bytes=_MOST_BYTES) for key, run in runs.items() if run.kept
+        }
+        if emptied := [key for key, run in runs.items() if not run.kept]:
             yield queries.empty_strands(session_ids=emptied)
-        if superseded:
+        if superseded := [(mark.id, by.id, by.event_type) for key in firsts for mark, by in runs[key].superseded]:
             yield queries.supersede(rows=superseded, now=now)
-        rows: dict[str, list[HookRow]] = {key: [lone[key]] if key in lone else [] for key in taken}
-        for row in (yield queries.take_rows(ids=held)) if held else ():
-            rows[row[1]].append(row_from(row))
-        if not taken:
+        large = [mark.id for first in firsts.values() for mark in first if mark.row is None]
+        read = {row[0]: row for row in (yield queries.take_rows(ids=large))} if large else {}
+        held_now = []
+        for key, token, *_ in chosen:
+            if key in lone:
+                held_now.append(Strand(key, key, token + 1, (lone[key],)))
+            elif key in firsts:
+                rows = [row_from(mark.row or read[mark.id]) for mark in firsts[key]]
+                held_now.append(Strand(key, key, token + 1, tuple(rows)))
+        if not held_now:
             return []
-        held_now = [Strand(key, key, token, _in_order(rows[key])) for key, token in taken.items()]
         yield queries.take_strands(
             rows=[_taken_strand(strand, _superseded_by(runs.get(strand.key))) for strand in held_now],
             now=now,
@@ -298,11 +297,12 @@ class HookLane(StrandLeases[HookRow]):
         if by_key:
             taken = [settlement for key in locked for settlement in by_key.get(key, ())]
             if all(isinstance(settlement.outcome, Delivered) for settlement in taken):
-                yield queries.deliver_rows(ids=[settlement.row.id for settlement in taken], now=now)
+                ended = [settlement.row for settlement in taken]
+                yield queries.deliver_rows(ids=[row.id for row in ended], now=now)
             else:
+                ended = [settlement.row for settlement in taken if has_ended(settlement)]
                 yield queries.settle_rows(rows=[settled_row(settlement, now) for settlement in taken])
             yield from self._settle_strands(by_key, locked, now)
-            ended = [settlement.row for settlement in taken if has_ended(settlement)]
             telling = [row for row in ended if row.payload is not None and not row.took_effect]
             if telling:
                 yield from self._take_effect(telling, now)

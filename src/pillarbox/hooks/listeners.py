@@ -20,6 +20,7 @@ from pillarbox.text import check_name
 Listen = Callable[[HookEvent], Any]
 ALL = "*"
 LONGEST_TYPE = 64
+_DELIVERED = Delivered()
 
 
 class _Listener(NamedTuple):
@@ -47,8 +48,11 @@ class Listeners:
     async def tell(self, event: HookEvent) -> Outcome:
         """Tell everybody once; what one of them raises is this attempt's end, and the next tells all of them again."""
         for listener in (*self._by_type.get(event.event_type, ()), *self._by_type.get(ALL, ())):
-            await _call(listener, _copy(event))
-        return await self._forward(event) if self._forward_url else Delivered()
+            if listener.waits:
+                await listener.listen(_copy(event))
+            else:
+                await _call(listener.listen, _copy(event))
+        return await self._forward(event) if self._forward_url else _DELIVERED
 
     async def close(self) -> None:
         await self._poster.close()
@@ -63,11 +67,8 @@ class Listeners:
             return Retry(str(trouble))
 
 
-async def _call(listener: _Listener, event: HookEvent) -> None:
-    if listener.waits:
-        await listener.listen(event)
-        return
-    answer = await in_a_thread(listener.listen, event)
+async def _call(listen: Listen, event: HookEvent) -> None:
+    answer = await in_a_thread(listen, event)
     if inspect.isawaitable(answer):
         await answer
 

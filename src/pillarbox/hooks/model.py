@@ -49,7 +49,7 @@ class Checked(NamedTuple):
     trace: str | None = None
 
 
-class HookRow(NamedTuple):
+class HookRow(msgspec.Struct, frozen=True, gc=False):
     """A claimed row of `hook_outbox`; the payload is None where it is damaged or not a JSON object.
 
     One that was dead and is tried again has taken effect before.
@@ -117,13 +117,15 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
     transcript_path: str | None
 
 
+_payloads = msgspec.json.Decoder(dict[str, Any])
+
+
 def read_payload(text: str) -> dict[str, Any] | None:
     """The payload as stored, or None where it is not a JSON object."""
     try:
-        payload = msgspec.json.decode(text)
+        return _payloads.decode(text)
     except (ValueError, RecursionError):
         return None
-    return payload if isinstance(payload, dict) else None
 
 
 def row_from(row: Row) -> HookRow:

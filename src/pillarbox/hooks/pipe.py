@@ -278,7 +278,7 @@ class Hooks:
                 )
 
     def _observe(self, row: HookRow, outcome: Outcome, seconds: float) -> None:
-        self._metrics.delivery_seconds.observe(seconds)
+        self._metrics.took.observe(seconds)
         match outcome:
             case Delivered():
                 self._metrics.delivered.inc()

@@ -103,8 +103,18 @@ FROM (
 JOIN hook_outbox q ON q.session_id = due.session_id AND q.seq = due.head_seq
 WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed')
 
+-- name: heads
+-- The first open rows of each strand, on idx_hook_outbox_order, and how large they are; a large one's payload is not read before
+-- it is taken. Read after the strands' locks.
+SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error,
+    CASE WHEN octet_length(q.payload) <= :small THEN q.payload END, q.took_effect, q.checksum, q.trace, octet_length(q.payload)
+FROM :rows(session_id text, from_seq bigint, to_seq bigint)
+JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq >= rows.from_seq AND q.seq <= rows.to_seq
+WHERE q.status IN ('pending', 'failed')
+ORDER BY q.session_id, q.seq
+
 -- name: window
--- The open rows of a stretch of each strand, without their payloads, on idx_hook_outbox_order; read after the strands' locks.
+-- The open rows of a further stretch of each strand, as much of them as says what supersedes what.
 SELECT q.session_id, q.id, q.seq, q.event_type, octet_length(q.payload)
 FROM :rows(session_id text, from_seq bigint, to_seq bigint)
 JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq >= rows.from_seq AND q.seq <= rows.to_seq
@@ -119,7 +129,8 @@ FROM :rows(id bigint, superseded_by bigint, superseded_by_type text)
 WHERE hook_outbox.id = rows.id AND hook_outbox.status IN ('pending', 'failed')
 
 -- name: take_rows
--- Read under the strands' locks and not marked: the strand says which rows are held, and each counts an attempt when it ends.
+-- What was too large, or too far behind, to be read in `heads`. Rows are read under the strands' locks and not marked: the strand
+-- says which are held, and each counts an attempt when it ends.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace
 FROM hook_outbox q WHERE q.id :in(ids bigint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pillarbox.engine import Delivered, Failed, Retry, Settlement, Skipped
+from pillarbox.engine import Delivered, Failed, Retry, Settlement, Skipped, Strand
 from pillarbox.hooks.model import HookRow
 from pillarbox.hooks.strands import Locked
 from pillarbox.text import printable
@@ -35,21 +35,26 @@ def sorted_out(settlements: Sequence[Held], locked: dict[str, Locked]) -> tuple[
     lost: list[Held] = []
     heads = {key: strand.head_seq or 0 for key, strand in locked.items()}
     places: dict[str, int] = {}
+    strand = None
     for settlement in settlements:
-        key, seq = settlement.strand.key, settlement.row.seq
-        if not _still_held(settlement, locked) or seq > heads[key]:
+        seq = settlement.row.seq
+        if settlement.strand is not strand:
+            strand = settlement.strand
+            key, rows, held = strand.key, strand.rows, _still_holds(strand, locked)
+        if not held or seq > heads[key]:
             lost.append(settlement)
         elif seq == heads[key]:
-            taken.setdefault(key, []).append(settlement)
-            rows = settlement.strand.rows
-            places[key] = next_place = (places[key] if key in places else rows.index(settlement.row)) + 1
+            if key not in taken:
+                taken[key], places[key] = [], rows.index(settlement.row)
+            taken[key].append(settlement)
+            places[key] = next_place = places[key] + 1
             heads[key] = rows[next_place].seq if next_place < len(rows) else seq + 1
     return taken, lost
 
 
-def _still_held(settlement: Held, locked: dict[str, Locked]) -> bool:
-    strand = locked.get(settlement.strand.key)
-    return strand is not None and strand.in_flight and strand.token == settlement.strand.token
+def _still_holds(strand: Strand[HookRow], locked: dict[str, Locked]) -> bool:
+    now = locked.get(strand.key)
+    return now is not None and now.in_flight and now.token == strand.token
 
 
 def settled_strand(key: str, reported: list[Held], next_head: int | None, now: datetime) -> tuple[object, ...]:

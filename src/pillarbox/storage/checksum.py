@@ -11,7 +11,9 @@ DAMAGED = (
 
 def checksum(*texts: str | None) -> int:
     """A number that changes when any of the texts does; no text that is stored holds a NUL."""
-    return crc32("\0".join([text or "" for text in texts]).encode())
+    if None in texts:
+        texts = tuple(text or "" for text in texts)
+    return crc32("\0".join(texts).encode())  # type: ignore[arg-type]
 
 
 def is_intact(stored: int | None, *texts: str | None) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import generate_latest
 
+from pillarbox.telemetry.tallies import Durations, Tally
 from pillarbox.telemetry.totals import Totals, totals_of
 from pillarbox.telemetry.works import WorksMetrics
 
@@ -28,7 +29,7 @@ class InboundMetrics:
         self.duplicates = Counter(
             f"{name}_duplicates_total", "Inbound messages that had been stored before.", registry=registry
         )
-        self.delivered = Counter(f"{name}_delivered_total", "Inbound messages delivered.", registry=registry)
+        self.delivered = Tally(f"{name}_delivered", "Inbound messages delivered.", registry=registry)
         self.failed_attempts = Counter(
             f"{name}_failed_attempts_total", "Attempts that failed and will be repeated.", registry=registry
         )
@@ -38,7 +39,7 @@ class InboundMetrics:
         self.oldest_age_seconds = Gauge(
             f"{name}_oldest_age_seconds", "Age of the oldest inbound message that waits.", registry=registry
         )
-        self.delivery_seconds = Histogram(
+        self.delivery_seconds = Durations(
             f"{name}_delivery_seconds",
             "Duration of one delivery by kind of target.",
             ["target"],
@@ -59,7 +60,7 @@ class HookMetrics:
         name = f"{prefix}_hooks"
         self.stored = Counter(f"{name}_stored_total", "Events stored by this process.", registry=registry)
         self.picked_up = Counter(f"{name}_picked_up_total", "Events picked up from the spool.", registry=registry)
-        self.delivered = Counter(f"{name}_delivered_total", "Events that every listener took.", registry=registry)
+        self.delivered = Tally(f"{name}_delivered", "Events that every listener took.", registry=registry)
         self.superseded = Counter(
             f"{name}_superseded_total", "Events of a burst that a later one superseded.", registry=registry
         )
@@ -76,9 +77,10 @@ class HookMetrics:
         self.oldest_age_seconds = Gauge(
             f"{name}_oldest_age_seconds", "Age of the oldest event that waits.", registry=registry
         )
-        self.delivery_seconds = Histogram(
+        self.delivery_seconds = Durations(
             f"{name}_delivery_seconds", "Duration of one attempt.", buckets=_BUCKETS, registry=registry
         )
+        self.took = self.delivery_seconds.labels()
 
 
 class OutboundMetrics:
@@ -99,14 +101,14 @@ class OutboundMetrics:
         self.oldest_age_seconds = Gauge(
             f"{name}_oldest_age_seconds", "How long the oldest message that is ready has been.", registry=registry
         )
-        self.send_duration = Histogram(
+        self.send_duration = Durations(
             f"{name}_send_duration_seconds",
             "Duration of one attempt, from its beginning to its end.",
             ["channel", "provider"],
             buckets=_BUCKETS,
             registry=registry,
         )
-        self.time_to_send = Histogram(
+        self.time_to_send = Durations(
             f"{name}_time_to_send_seconds",
             "From the message's enqueue to its acceptance.",
             ["channel"],
@@ -114,8 +116,9 @@ class OutboundMetrics:
             registry=registry,
         )
         for channel in CHANNELS:
-            for family in (self.enqueued, self.sent, self.failed, self.retries, self.time_to_send):
+            for family in (self.enqueued, self.sent, self.failed, self.retries):
                 family.labels(channel=channel)
+            self.time_to_send.labels(channel=channel)
         for channel, provider in FIRST_PROVIDERS:
             self.send_duration.labels(channel=channel, provider=provider)
 

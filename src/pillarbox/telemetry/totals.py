@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from pillarbox.telemetry.metrics import Metrics
@@ -39,7 +39,7 @@ def totals_of(metrics: Metrics) -> Totals:
     return {name: [round(number, 6) for number in numbers] for name, numbers in found.items() if any(numbers)}
 
 
-def _add(found: Totals, pipe: str, places: Iterable[tuple[int, str]], family: MetricWrapperBase) -> None:
+def _add(found: Totals, pipe: str, places: Iterable[tuple[int, str]], family: Collector) -> None:
     for metric in family.collect():
         for sample in metric.samples:
             for place, ending in places:
