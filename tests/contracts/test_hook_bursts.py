@@ -105,9 +105,34 @@ async def test_a_run_has_no_more_bytes_than_may_be_in_memory_but_always_one_even
     assert [[seq for seq, _ in run] for run in runs] == [[1], [2, 3], [4, 5]]
 
 
-@pytest.mark.parametrize("quiet", [7, 8, 9, 63, 64, 65])
+@pytest.mark.parametrize("behind", [False, True], ids=["at the head", "behind the first look"])
+async def test_events_arrive_whole_and_in_order_whatever_their_size(url: str, behind: bool) -> None:
+    """Small ones are read with the first look, large ones and those behind it by a second; multi-byte ones are as large as stored."""
+    async with hook_node_at(url, HooksPolicy(strand_limit=8)) as here:
+        await here.node.open("s")
+        await here.store_types("s", *("tool_use",) * (8 if behind else 0))
+        texts = ["x" * (4096 - 13 + more) for more in (-1, 0, 1)] + ["ä" * 2041, "ä" * 2042, "", "€" * 4000]
+        for text in texts:
+            await here.post("s", PROMPT, prompt=text)
+        strand = await here.claim_one()
+        assert [row.payload for row in strand.rows][-len(texts) :] == [{"prompt": text} for text in texts]
+        assert all(row.intact for row in strand.rows)
+
+
+async def test_a_damaged_event_is_known_as_such_whatever_its_size(here: HookNode) -> None:
+    for session_id, size in (("small", 10), ("large", 10_000)):
+        await here.node.open(session_id)
+        first, _ = [await here.post(session_id, PROMPT, prompt="x" * size) for _ in range(2)]
+        await here.node.sql("UPDATE hook_outbox SET payload = replace(payload, 'xx', 'xy') WHERE id = :id", id=first)
+    assert {strand.key: [row.intact for row in strand.rows] for strand in await here.claim()} == {
+        "small": [False, True],
+        "large": [False, True],
+    }
+
+
+@pytest.mark.parametrize("quiet", [1, 2, 3, 5, 6, 7, 1029, 1030, 1031])
 async def test_the_end_of_a_look_splits_no_burst(url: str, quiet: int) -> None:
-    """A look takes in twice the limit at first; a burst across its end is followed up."""
+    """The first look takes in 4 here, the next 8, one behind that 2048; a burst across an end is followed up."""
     async with hook_node_at(url, HooksPolicy(strand_limit=4)) as here:
         await here.node.open("s")
         await here.store_types("s", *("tool_use", "tool_done") * quiet, STOP, "tool_use")

@@ -110,6 +110,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
     """Each query as it is asked, and the index it is written for."""
     keys = [session(number) for number in range(1, AT_ONCE + 1)]
     heads = [(key, fill.head) for key in keys]
+    stretches = [(key, fill.head, fill.head + LOOK - 1) for key in keys]
     # Ids of the pending rows come after those of the dead and the delivered ones.
     ids = [DEAD + fill.delivered * SESSIONS + number for number in range(1, AT_ONCE + 1)]
     order, due, lease, strand = "idx_hook_outbox_order", "idx_hook_strand_due", "idx_hook_strand_lease", "primary key"
@@ -124,7 +125,8 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "lone.taken": (lease, lone.taken(**hold)),
         "offers.handed": (lease, offers.handed(holder="here#1", now=NOW, lease_until=NOW)),
         "lone_heads": (order, queries.lone_heads(now=NOW, limit=8)),
-        "window": (order, queries.window(rows=[(key, fill.head, fill.head + LOOK - 1) for key in keys])),
+        "heads": (order, queries.heads(rows=stretches, small=4096)),
+        "window": (order, queries.window(rows=stretches)),
         "supersede": ("primary key", queries.supersede(rows=[(row, row + 1, "tool_use") for row in ids], now=NOW)),
         "take_rows": ("primary key", queries.take_rows(ids=ids)),
         "overdue": (lease, leases.overdue(now=NOW, limit=500)),
