@@ -107,7 +107,7 @@ async def test_a_run_has_no_more_bytes_than_may_be_in_memory_but_always_one_even
 
 @pytest.mark.parametrize("behind", [False, True], ids=["at the head", "behind the first look"])
 async def test_events_arrive_whole_and_in_order_whatever_their_size(url: str, behind: bool) -> None:
-    """Small ones are read with the first look, large ones and those behind it by a second; multi-byte ones are as large as stored."""
+    """Small ones are read with the first look, large ones and those behind it by a second; size is what is stored, in bytes."""
     async with hook_node_at(url, HooksPolicy(strand_limit=8)) as here:
         await here.node.open("s")
         await here.store_types("s", *("tool_use",) * (8 if behind else 0))
