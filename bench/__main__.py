@@ -95,6 +95,8 @@ def run() -> None:
     parser.add_argument("--folder", type=Path, help="where to work; must be on a disk")
     options = parser.parse_args()
     work = options.folder or Path(tempfile.gettempdir())
+    if not work.is_dir():
+        parser.error(f"--folder {work}: there is no such folder")
     if (kind := file_system_of(work)) in IN_MEMORY:
         parser.error(f"{work} is a {kind}, in memory, where fsync costs nothing; give a --folder on a disk")
     what = options.what or ["table"]

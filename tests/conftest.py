@@ -1,5 +1,6 @@
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -21,11 +22,19 @@ settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _heed_signals()
     if not hasattr(config, "workerinput"):
         scratch = tempfile.mkdtemp(prefix="pillarbox-tests-", dir=_roomy_memory())
         Path(scratch).chmod(0o755)
         os.environ[SCRATCH] = scratch
         config.option.basetemp = config.option.basetemp or str(Path(scratch, "tests"))
+
+
+def _heed_signals() -> None:
+    """Whoever runs the tests in a shell's background ignores some, and so would every program that they start."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def _roomy_memory() -> str | None:

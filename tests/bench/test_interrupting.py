@@ -50,3 +50,10 @@ def test_what_nothing_is_called_is_known_before_anything_is_measured() -> None:
     assert known("inbox", "redis")
     assert not known("hooks", "redis")
     assert not known("soak", "sqlite"), "which is all there is"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    measure = [sys.executable, "-m", "bench", "--folder", str(tmp_path / "nowhere")]
+    said = subprocess.run(measure, stderr=subprocess.PIPE, text=True, check=False)
+    assert said.returncode == 2
+    assert said.stderr.endswith(f"{tmp_path}/nowhere: there is no such folder\n")

@@ -146,13 +146,25 @@ async def locked(box: Pillarbox) -> AsyncIterator[None]:
         await holding
 
 
+async def post_until_it_rests(there: Pillarbox) -> None:
+    """Until whoever drains has an offer out and nothing else to write down."""
+    await there.hooks.post("s", "agent_stop")
+    while not await offers(there) or await is_open(there):
+        if not await is_open(there):
+            await there.hooks.post("s", "agent_stop")
+
+
+async def is_open(box: Pillarbox) -> bool:
+    status = await box.hooks.status()
+    return status.pending + status.processing + status.failed > 0
+
+
 async def test_a_worker_that_cannot_take_back_its_offer_stops_all_the_same(sqlite_url: str, there: Pillarbox) -> None:
     waiting_long = {"database": {"busy_timeout_seconds": 4 * PATIENCE}}
     async with Pillarbox.open(sqlite_url, settings=waiting_long) as here:
         running = asyncio.create_task(here.run())
         async with asyncio.timeout(PATIENCE):
-            while not await offers(there):
-                await there.hooks.post("s", "agent_stop")
+            await post_until_it_rests(there)
         async with locked(there), asyncio.timeout(PATIENCE):
             here.stop()
             await running

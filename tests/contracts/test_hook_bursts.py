@@ -10,6 +10,7 @@ from pillarbox.hooks.policy import HooksPolicy
 from tests.contracts.hook_boxes import HookNode, hook_node_at
 
 PROMPT, STOP = "user_prompt_submit", "agent_stop"
+NEARLY_ALL = 1024 * 1024 - 100
 
 
 @pytest.fixture
@@ -128,6 +129,30 @@ async def test_a_damaged_event_is_known_as_such_whatever_its_size(here: HookNode
         "small": [False, True],
         "large": [False, True],
     }
+
+
+async def test_an_event_that_is_no_text_any_more_holds_up_no_other_session(sqlite_url: str) -> None:
+    """Nor its own, where it is superseded, or too far behind to be taken with the first."""
+    sizes = {"superseded": (1, 1), "small": (1, 1), "large": (1, 9000), "behind": (NEARLY_ALL, 9000)}
+    async with hook_node_at(sqlite_url, HooksPolicy(strand_limit=4)) as here:
+        for session_id, (first, second) in sizes.items():
+            await here.node.open(session_id)
+            kind = "tool_use" if session_id == "superseded" else PROMPT
+            await here.post(session_id, kind, prompt="x" * first)
+            damaged = await here.post(session_id, kind, prompt="x" * second)
+            if session_id == "superseded":
+                damaged -= 1
+            await here.post(session_id, PROMPT, prompt="healthy")
+            await here.node.sql("UPDATE hook_outbox SET payload = X'C3' || payload WHERE id = :id", id=damaged)
+        runs = {strand.key: [(row.seq, row.intact) for row in strand.rows] for strand in await here.claim()}
+        held = {(strand.key, row.seq) for strand in await here.lane.held_by(here.lease) for row in strand.rows}
+    assert runs == {
+        "superseded": [(2, True), (3, True)],
+        "small": [(1, True), (2, False), (3, True)],
+        "large": [(1, True), (2, False), (3, True)],
+        "behind": [(1, True)],
+    }
+    assert held == {(key, seq) for key, run in runs.items() for seq, _ in run}
 
 
 @pytest.mark.parametrize("quiet", [1, 2, 3, 5, 6, 7, 1029, 1030, 1031])

@@ -90,12 +90,17 @@ async def test_no_flipped_bit_in_the_file_or_its_log_ever_reaches_a_target(
     assert whole < FLIPS
 
 
+# What a byte that was changed leaves behind is other text, or none at all.
+DAMAGES = pytest.mark.parametrize("damaged", ["'!' || {}", "X'C3' || {}"], ids=["other text", "no text"])
+
+
+@DAMAGES
 async def test_a_message_whose_text_was_changed_on_disk_is_held_back_and_says_why(
-    original: Path, tmp_path: Path
+    original: Path, tmp_path: Path, damaged: str
 ) -> None:
     file = original / "pillarbox.db"
     connection = apsw.Connection(str(file))
-    connection.execute("UPDATE inbound_queue SET content = content || '!' WHERE session_id = 's1'")
+    connection.execute(f"UPDATE inbound_queue SET content = {damaged.format('content')} WHERE session_id = 's1'")
     connection.close()
     kept, said = await delivered_from(file)
     assert len(kept) == SESSIONS - 1
@@ -133,12 +138,23 @@ async def test_a_checkup_names_what_was_damaged_in_each_pipe_and_how_many_it_loo
     assert "changed" not in detail
 
 
+async def test_a_checkup_names_what_is_no_text_any_more_and_looks_at_the_rest(original: Path) -> None:
+    connection = apsw.Connection(str(original / "pillarbox.db"))
+    connection.execute("UPDATE inbound_queue SET content = X'C3' || content WHERE id IN (5, 50)")
+    connection.close()
+    async with Pillarbox.open(f"sqlite:///{original}/pillarbox.db") as box:
+        ok, detail = await contents_found(box)
+    assert not ok
+    assert f"inbound 5, inbound 50 (of {SESSIONS} open messages and events)" in detail
+
+
 async def contents_found(box: Pillarbox) -> tuple[bool, str]:
     (found,) = (each for each in await box.checkup() if each.name == "contents")
     return found.ok, found.detail
 
 
-async def test_damaged_events_and_outbound_messages_end_as_failed_and_say_why(tmp_path: Path) -> None:
+@DAMAGES
+async def test_damaged_events_and_outbound_messages_end_as_failed_and_say_why(tmp_path: Path, damaged: str) -> None:
     heard: list[object] = []
     async with Pillarbox.open(f"sqlite:///{tmp_path}/pillarbox.db") as box:
 
@@ -151,7 +167,8 @@ async def test_damaged_events_and_outbound_messages_end_as_failed_and_say_why(tm
         message_id = await box.outbound.send("acme", Email(to="a@b.example", subject="s", text="t"))
         stored = await box.hooks.post("s", "agent_stop", {"text": "t"})
         connection = apsw.Connection(f"{tmp_path}/pillarbox.db")
-        connection.execute("UPDATE message_history SET body_text = 'u'; UPDATE hook_outbox SET payload = '{}'")
+        connection.execute(f"UPDATE message_history SET body_text = {damaged.format('body_text')}")
+        connection.execute(f"UPDATE hook_outbox SET payload = {damaged.format('payload')}")
         connection.close()
         for drain in (box.outbound.drain, box.hooks.drain):
             for _ in range(3):

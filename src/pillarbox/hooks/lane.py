@@ -63,6 +63,8 @@ class HookLane(StrandLeases[HookRow]):
         super().__init__(database, "hook_strand")
         self._rescue = rescue
         self._limit = limit
+        # As many as a run may have are read at once, and together no more than one may hold.
+        self._small = min(_SMALL, _MOST_BYTES // limit)
         self._take_effect = take_effect
         self._superseded = superseded
         self._settled = settled
@@ -230,7 +232,7 @@ class HookLane(StrandLeases[HookRow]):
         marks: dict[str, list[Mark]] = {strand.session_id: [] for strand in chosen}
         reached = {strand.session_id: strand.head_seq + self._limit - 1 for strand in chosen}
         stretches = [(strand.session_id, strand.head_seq, reached[strand.session_id]) for strand in chosen]
-        for row in (yield queries.heads(rows=stretches, small=_SMALL)) if chosen else ():
+        for row in (yield queries.heads(rows=stretches, small=self._small)) if chosen else ():
             marks[row[1]].append(Mark(row[0], row[2], row[3], row[11], None if row[7] is None else row))
         runs = {session_id: coalesce(seen) for session_id, seen in marks.items()}
         stretch = 2 * self._limit
@@ -270,8 +272,9 @@ class HookLane(StrandLeases[HookRow]):
             if key in lone:
                 held_now.append(Strand(key, key, token + 1, (lone[key],)))
             elif key in firsts:
-                rows = [row_from(mark.row or read[mark.id]) for mark in firsts[key]]
-                held_now.append(Strand(key, key, token + 1, tuple(rows)))
+                found = [mark.row or read.get(mark.id) for mark in firsts[key]]
+                if rows := tuple(row_from(row) for row in found if row is not None):
+                    held_now.append(Strand(key, key, token + 1, rows))
         if not held_now:
             return []
         yield queries.take_strands(

@@ -78,7 +78,7 @@ WHERE session_id = ANY(ARRAY(
     WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed')))
 RETURNING session_id, token
 
--- name: rows_taken once
+-- name: rows_taken once bears_damage
 -- What `take` holds, and whatever else was claimed at that very time; on idx_hook_strand_lease.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace

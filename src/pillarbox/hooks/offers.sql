@@ -11,7 +11,7 @@ SELECT holder FROM hook_offer
 -- Offers that nobody can take any more, of processes that went away without a word, or of another boot.
 DELETE FROM hook_offer WHERE until <= :now OR until > :latest
 
--- name: handed
+-- name: handed bears_damage
 -- What was claimed under an offer, by its name; on idx_hook_strand_lease, for a lease is cut at times, but never made longer before
 -- somebody knows of it.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,

@@ -91,7 +91,7 @@ FROM :rows(session_id text, due_at instant) WHERE hook_strand.session_id = rows.
 SELECT session_id, token, head_seq, next_seq FROM hook_strand
 WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
 
--- name: lone_heads
+-- name: lone_heads bears_damage
 -- The events of those first due strands that have one alone; read behind the strands' locks, and whole, for it needs no second look.
 -- Strands that others hold are passed over here too: a database that is strict about what it reads would wait for them.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
@@ -103,7 +103,7 @@ FROM (
 JOIN hook_outbox q ON q.session_id = due.session_id AND q.seq = due.head_seq
 WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed')
 
--- name: heads
+-- name: heads bears_damage
 -- The first open rows of each strand, on idx_hook_outbox_order, and how large they are; a large one's payload is not read before
 -- it is taken. Read after the strands' locks.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error,
@@ -128,7 +128,7 @@ SET status = 'superseded', delivered_at = :now, next_attempt_at = NULL, supersed
 FROM :rows(id bigint, superseded_by bigint, superseded_by_type text)
 WHERE hook_outbox.id = rows.id AND hook_outbox.status IN ('pending', 'failed')
 
--- name: take_rows
+-- name: take_rows bears_damage
 -- What was too large, or too far behind, to be read in `heads`. Rows are read under the strands' locks and not marked: the strand
 -- says which are held, and each counts an attempt when it ends.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
@@ -146,7 +146,7 @@ WHERE hook_strand.session_id = rows.session_id
 UPDATE hook_strand SET head_seq = NULL, due_at = NULL, open_count = 0, failing = 0, failing_since = NULL
 WHERE session_id :in(session_ids text)
 
--- name: held_by
+-- name: held_by bears_damage
 -- What one holder has in flight: its strands first, whatever was delivered before.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace, s.token
@@ -247,22 +247,22 @@ SELECT id, created_at, delivered_at FROM hook_outbox WHERE id > :after ORDER BY 
 -- Only what has ended.
 DELETE FROM hook_outbox WHERE id :in(ids bigint) AND status IN ('delivered', 'superseded', 'dead') RETURNING id
 
--- name: get
+-- name: get bears_damage
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
 FROM hook_event WHERE id = :id
 
--- name: list
+-- name: list bears_damage
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
 FROM hook_event WHERE id > :after AND (:status = '' OR status = :status) ORDER BY id LIMIT :limit
 
--- name: list_dead
+-- name: list_dead bears_damage
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
 FROM hook_outbox WHERE status = 'dead' AND id > :after ORDER BY id LIMIT :limit
 
--- name: list_open
+-- name: list_open bears_damage
 -- What has not ended stands from the heads on: found there, however much has ended before. The sum keeps it off the ids.
 SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_attempt_at, q.locked_at, q.delivered_at,
     q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
@@ -271,7 +271,7 @@ WHERE s.head_seq IS NOT NULL AND q.session_id = s.session_id AND q.seq >= s.head
     AND q.status = :status
 ORDER BY q.id + 0 LIMIT :limit
 
--- name: list_open postgres
+-- name: list_open postgres bears_damage
 SELECT q.id, q.session_id, q.seq, q.event_type, q.status, q.created_at, q.next_attempt_at, q.locked_at, q.delivered_at,
     q.attempt_count, q.superseded_by, q.superseded_by_type, q.last_error, q.payload
 FROM hook_strand s
@@ -282,7 +282,7 @@ CROSS JOIN LATERAL (
 WHERE s.head_seq IS NOT NULL
 ORDER BY q.id LIMIT :limit
 
--- name: list_session
+-- name: list_session bears_damage
 SELECT id, session_id, seq, event_type, status, created_at, next_attempt_at, locked_at, delivered_at, attempt_count,
     superseded_by, superseded_by_type, last_error, payload
 FROM hook_event

@@ -112,7 +112,7 @@ RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound
     inbound_queue.locked_at, inbound_queue.source_message_id, inbound_queue.source_channel_id, inbound_queue.token,
     inbound_queue.confirmed_at, inbound_queue.checksum, inbound_queue.trace
 
--- name: taken_rows
+-- name: taken_rows bears_damage
 -- The same of rows that were taken, where nobody heard the answer to that.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
     q.content, q.payload_json, q.actor_id, q.actor_name,
@@ -123,7 +123,7 @@ SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
 FROM :rows(session_id text, seq bigint, token bigint)
 JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq AND q.token = rows.token
 
--- name: held_by
+-- name: held_by bears_damage
 -- What one holder has in flight, on idx_inbound_strand_lease.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
     q.content, q.payload_json, q.actor_id, q.actor_name,
@@ -233,13 +233,13 @@ SELECT id, origin, created_at, processed_at FROM inbound_queue WHERE id > :after
 -- Only what has ended.
 DELETE FROM inbound_queue WHERE id :in(ids bigint) AND status IN ('delivered', 'expired') RETURNING id
 
--- name: get
+-- name: get bears_damage
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
     source_channel_id, token, confirmed_at
 FROM inbound_queue WHERE id = :id
 
--- name: list
+-- name: list bears_damage
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
     source_channel_id, token, confirmed_at
@@ -247,7 +247,7 @@ FROM inbound_queue
 WHERE id > :after AND (:status = '' OR status = :status)
 ORDER BY id LIMIT :limit
 
--- name: list_open
+-- name: list_open bears_damage
 -- What has not ended stands from the heads on: found there, however much has ended before. The sum keeps it off the ids.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
@@ -257,7 +257,7 @@ WHERE s.head_seq IS NOT NULL AND q.session_id = s.session_id AND q.seq >= s.head
     AND q.status = :status
 ORDER BY q.id + 0 LIMIT :limit
 
--- name: list_open postgres
+-- name: list_open postgres bears_damage
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
     q.last_error, q.locked_at, q.source_message_id, q.source_channel_id, q.token, q.confirmed_at
@@ -269,7 +269,7 @@ CROSS JOIN LATERAL (
 WHERE s.head_seq IS NOT NULL
 ORDER BY q.id LIMIT :limit
 
--- name: list_heads
+-- name: list_heads bears_damage
 -- Only a head can be in flight or failing.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type, q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at, q.attempt_count, q.death_count, q.next_retry_at,
@@ -278,7 +278,7 @@ FROM inbound_strand s JOIN inbound_queue q ON q.session_id = s.session_id AND q.
 WHERE s.head_seq IS NOT NULL AND q.id > :after AND q.status = :status
 ORDER BY q.id LIMIT :limit
 
--- name: list_session
+-- name: list_session bears_damage
 SELECT id, session_id, seq, origin, message_type, content, payload_json, actor_id, actor_name, actor_avatar_url, status,
     created_at, processed_at, attempt_count, death_count, next_retry_at, last_error, locked_at, source_message_id,
     source_channel_id, token, confirmed_at

@@ -134,7 +134,7 @@ WHERE message_id IN (
     WHERE q.lease_until IS NOT NULL AND (q.expires_at IS NULL OR q.expires_at > :now) ORDER BY q.message_id :lock(q))
 RETURNING message_id
 
--- name: contents
+-- name: contents bears_damage
 SELECT message_id, category, created_at, trace, checksum, to_address, subject, body_text, body_html, options, sealed, attachments
 FROM message_history WHERE message_id :in(message_ids text)
 

@@ -1,4 +1,4 @@
--- name: get
+-- name: get bears_damage
 SELECT {message}, h.body_text, h.body_html
 FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
 WHERE h.message_id = :message_id AND (:tenant_id = '' OR h.tenant_id = :tenant_id)
@@ -6,7 +6,7 @@ WHERE h.message_id = :message_id AND (:tenant_id = '' OR h.tenant_id = :tenant_i
 -- name: tenant_of
 SELECT tenant_id FROM message_history WHERE message_id = :message_id
 
--- name: list_messages
+-- name: list_messages bears_damage
 -- The newest first, on idx_message_history_tenant.
 SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
 WHERE h.tenant_id = :tenant_id AND h.message_id < :before
@@ -16,7 +16,7 @@ WHERE h.tenant_id = :tenant_id AND h.message_id < :before
     AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
 ORDER BY h.message_id DESC LIMIT :limit
 
--- name: list_all
+-- name: list_all bears_damage
 -- The same of all tenants, on the primary key.
 SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
 WHERE (:tenant_id = '' OR h.tenant_id = :tenant_id) AND h.message_id < :before
@@ -26,7 +26,7 @@ WHERE (:tenant_id = '' OR h.tenant_id = :tenant_id) AND h.message_id < :before
     AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
 ORDER BY h.message_id DESC LIMIT :limit
 
--- name: list_trouble
+-- name: list_trouble bears_damage
 -- What ended badly is rare and looked for most: on idx_message_history_trouble.
 SELECT {message} FROM message_history h LEFT JOIN message_queue q ON q.message_id = h.message_id
 WHERE h.tenant_id = :tenant_id AND h.trouble = :status
@@ -36,7 +36,7 @@ WHERE h.tenant_id = :tenant_id AND h.trouble = :status
     AND (:tag = '' OR replace(h.tags, :tag, '') <> h.tags)
 ORDER BY h.message_id DESC LIMIT :limit
 
--- name: list_queued
+-- name: list_queued bears_damage
 -- What has not ended is in the queue: found there, however much has ended before.
 SELECT {message} FROM message_queue q JOIN message_history h ON h.message_id = q.message_id
 WHERE (:tenant_id = '' OR q.tenant_id = :tenant_id) AND q.message_id < :before

@@ -1,7 +1,8 @@
 """Named blocks of SQL, one text for all databases.
 
-A block opens with `-- name: NAME` (or `-- name: NAME postgres` where one database needs its own; with `once` at the end where one
-plan fits all parameters, so that a server need not plan it each time). Inside it:
+A block opens with `-- name: NAME`, or `-- name: NAME postgres` where one database needs its own. Behind that stand `once`, where
+one plan fits all parameters, so that a server need not plan it each time, and `bears_damage`, where a checksum, or whoever looks,
+tells what of a row was damaged on disk, so that other rows need not wait for it. Inside it:
 
     :name                          a parameter
     x :in(ids bigint)              x is one of a parameter's values; likewise :not_in
@@ -25,7 +26,7 @@ from typing import Any
 
 from pillarbox.storage.database import Statement
 
-_BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?( once)?\n", re.MULTILINE)
+_BLOCK = re.compile(r"^-- name: (\w+)(?: (sqlite|postgres))?( once)?( bears_damage)?\n", re.MULTILINE)
 _MACRO = re.compile(r":(rows|in|not_in|lock|skip_locked|share|lowered)\(([^)]*)\)")
 _PARAM = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _CHANGES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)\b")
@@ -43,6 +44,7 @@ class Query:
     changes: bool
     answers: bool
     once: bool = False
+    bears_damage: bool = False
 
     def __call__(self, **params: object) -> Statement:
         return Statement(self, params)
@@ -59,7 +61,7 @@ def load_queries(package: str, file: str = "queries.sql", **tables: str) -> Any:
 def parse_queries(text: str) -> Iterator[Query]:
     """The queries of a text; a block for one database stands over the common one."""
     texts: dict[str, dict[str, str]] = {}
-    once = set()
+    once, bearing = set(), set()
     marks = list(_BLOCK.finditer(text))
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     for mark, end in zip(marks, ends, strict=True):
@@ -67,6 +69,8 @@ def parse_queries(text: str) -> Iterator[Query]:
         texts.setdefault(mark[1], {})[mark[2] or "common"] = body
         if mark[3]:
             once.add(mark[1])
+        if mark[4]:
+            bearing.add(mark[1])
     for name, bodies in texts.items():
         sqlite = bodies.get("sqlite", bodies.get("common", ""))
         postgres = bodies.get("postgres", bodies.get("common", ""))
@@ -83,6 +87,7 @@ def parse_queries(text: str) -> Iterator[Query]:
             changes=changes,
             answers="RETURNING" in told or not changes,
             once=name in once,
+            bears_damage=name in bearing,
         )
 
 

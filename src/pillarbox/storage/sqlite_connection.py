@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import msgspec
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
 from pillarbox.storage.checksum import DAMAGED
 from pillarbox.storage.database import Row, Statement, Work
-from pillarbox.storage.driver import drive
+from pillarbox.storage.driver import Illegible, drive
 from pillarbox.storage.values import bindable, bindable_rows
 
 T = TypeVar("T")
@@ -69,7 +69,15 @@ def _create_privately(path: str) -> None:
 
 
 def execute(connection: apsw.Connection | apsw.Cursor, statements: Sequence[Statement]) -> list[list[Row]]:
-    return [execute_one(connection, statement) for statement in statements]
+    answers, illegible = [], None
+    for statement in statements:
+        try:
+            answers.append(execute_one(connection, statement))
+        except Illegible as error:
+            illegible = error
+    if illegible is not None:
+        raise illegible
+    return answers
 
 
 def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement) -> list[Row]:
@@ -83,7 +91,26 @@ def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement)
     try:
         return list(connection.execute(statement.query.sqlite, params))
     except UnicodeDecodeError as error:
-        raise Unavailable(f"The database holds text that is none. {DAMAGED}") from error
+        if statement.query.bears_damage and not statement.query.changes:
+            return _as_near_as_can_be(connection, statement.query.sqlite, params)
+        raise Illegible(f"The database holds text that is none. {DAMAGED}") from error
+
+
+def _as_near_as_can_be(connection: apsw.Connection | apsw.Cursor, sql: str, params: dict[str, Any]) -> list[Row]:
+    """The rows of a query, with a replacement character for every byte that is of no text: one row's damage stays its own."""
+    with closing(connection.execute(sql, params)) as cursor:
+        columns = [f"c{number}" for number, _ in enumerate(cursor.get_description())]
+    texts = ", ".join(f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in columns)
+    rows = connection.execute(
+        f"WITH found({', '.join(columns)}) AS MATERIALIZED ({sql}) SELECT {texts} FROM found", params
+    )
+    return [
+        tuple(
+            value.decode(errors="replace") if is_text else value
+            for value, is_text in zip(row[::2], row[1::2], strict=True)
+        )
+        for row in rows
+    ]
 
 
 def read_snapshot(connection: apsw.Connection, work: Work[T]) -> T:

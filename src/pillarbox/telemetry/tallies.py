@@ -29,6 +29,9 @@ class Tally(Collector):
     def inc(self) -> None:
         self._count += 1
 
+    def describe(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(self._name, self._documentation)
+
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(self._name, self._documentation, value=self._count)
 
@@ -85,7 +88,12 @@ class Durations(Collector):
     def labels(self, **values: str) -> Series:
         """The series of these labels, which is there from now on."""
         key = tuple(values[label] for label in self._labels)
-        return self._series.setdefault(key, Series(self._buckets))
+        if key not in self._series:
+            self._series.setdefault(key, Series(self._buckets))
+        return self._series[key]
+
+    def describe(self) -> Iterator[Metric]:
+        yield HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
 
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
