@@ -56,7 +56,7 @@ def processor() -> str:
 def circumstances(seed: int, folder: Path) -> dict[str, Any]:
     """What a result file says of the run: seed, commit, machine, versions, and how busy the machine already was."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src"], cwd=ROOT, check=False).returncode
+    changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "src", "bench"], cwd=ROOT, check=False).returncode
     ours = ("apsw", "psycopg", "uvloop")
     return {
         "seed": seed,
