@@ -157,6 +157,8 @@ def _trouble(runs: Sequence[dict[str, Any]], line: Callable[..., list[str]]) -> 
     for name in (name for name in _REPEATED if name in explaining):
         said = f"accepted, and delivered again after {_REPEATED[name]}"
         rows.append(line(said, partial(_count, "repeated by", name), where(name)))
+    for name in _names(runs, "under an old token"):
+        rows.append(line(f"calls under an old token: {name}", partial(_count, "under an old token", name)))
     return rows
 
 
@@ -194,7 +196,7 @@ def _each(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def _count(kind: str, name: str, run: dict[str, Any]) -> int:
-    counted: int = run[kind].get(name, 0)
+    counted: int = run.get(kind, {}).get(name, 0)
     return counted
 
 
@@ -203,7 +205,7 @@ def _sum(kind: str, run: dict[str, Any]) -> int:
 
 
 def _names(runs: Sequence[dict[str, Any]], kind: str) -> list[str]:
-    return sorted({name for run in runs for name in run[kind]})
+    return sorted({name for run in runs for name in run.get(kind, ())})
 
 
 def write_mutants() -> str:

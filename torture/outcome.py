@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from torture.blame import blamed
+from torture.blame import ACCEPTED, blamed
 from torture.evidence import Entry, Evidence
 from torture.rules import Violation, check, duplicates
 
@@ -24,6 +24,7 @@ class Outcome:
     arrivals: Counter[str] = field(default_factory=Counter)
     repetitions: Counter[str] = field(default_factory=Counter)
     repeated_by: Counter[str] = field(default_factory=Counter)
+    old_tokens: Counter[str] = field(default_factory=Counter)
     looks: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     violations: list[Violation] = field(default_factory=list)
@@ -42,10 +43,26 @@ def judge(outcome: Outcome, evidence: Evidence) -> None:
     outcome.arrivals = Counter(entry["pipe"] for entry in evidence.arrivals)
     outcome.repetitions = Counter(duplicates(evidence))
     outcome.repeated_by = blamed(evidence)
+    outcome.old_tokens = under_old_tokens(evidence)
     outcome.looks = Counter({"at the tables during a round": len(evidence.moments)})
     outcome.looks["at what the API reports"] = len(evidence.reported)
     outcome.looks["at recipients who opted out"] = len(evidence.noted("outbound", "opted out"))
+    outcome.looks["at sessions that were closed"] = len(evidence.noted("inbound", "closed"))
     outcome.violations += check(evidence)
+
+
+def under_old_tokens(evidence: Evidence) -> Counter[str]:
+    """What became of calls whose session had seen a later claim's token; only half of the sessions refuse them."""
+    highest: dict[str, int] = {}
+    counted: Counter[str] = Counter()
+    for entry in evidence.arrived("inbound"):
+        if entry["token"] < highest.get(entry["session"], 0):
+            if entry["answer"] == "stale":
+                counted["refused by the target"] += 1
+            elif entry["answer"] in ACCEPTED:
+                counted["accepted"] += 1
+        highest[entry["session"]] = max(entry["token"], highest.get(entry["session"], 0))
+    return counted
 
 
 def _acknowledged(evidence: Evidence) -> Iterator[Entry]:

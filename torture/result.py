@@ -47,6 +47,7 @@ def summary(plan: Plan, outcomes: Sequence[Outcome], command: str) -> dict[str, 
         "arrivals": total("arrivals"),
         "repetitions": total("repetitions"),
         "repeated by": total("repeated_by"),
+        "under an old token": total("old_tokens"),
         "looks": total("looks"),
         "faults": total("faults"),
         "left out": sorted({sentence for outcome in outcomes for sentence in outcome.missing}),
@@ -85,6 +86,7 @@ def table(result: dict[str, Any]) -> str:
     lines += [(f"arrived again: {name}", count) for name, count in result["repetitions"].items()]
     lines += [(f"fault: {name}", count) for name, count in result["faults"].items()]
     lines += [(f"accepted, and again after: {name}", count) for name, count in result["repeated by"].items()]
+    lines += [(f"under an old token: {name}", count) for name, count in result["under an old token"].items()]
     lines += [(f"looked {name}", count) for name, count in result["looks"].items()]
     lines += [(_broken(name), count) for name, count in result["violations"].items()]
     lines.append(("violations in all", sum(result["violations"].values())))
@@ -127,6 +129,10 @@ def commit() -> str:
     """The commit, and whether the tree was otherwise."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=False)
     changed = subprocess.run(
-        ["git", "status", "--porcelain", "src"], cwd=_ROOT, capture_output=True, text=True, check=False
+        ["git", "status", "--porcelain", "src", "torture", "tests"],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return head.stdout.strip() + (" and changes" if changed.stdout.strip() else "")

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from torture.attempts import counted
 from torture.blame import ACCEPTED, accepted, in_order, unexplained
 from torture.evidence import Evidence
+from torture.lateness import is_late, was_held_up
+
+_HEARS_OF_IT = 1.0
+"""Seconds within which a node as a rule hears that another one closed a session."""
 
 
 def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
@@ -96,12 +100,17 @@ def tokens_are_fences(evidence: Evidence) -> Iterator[str]:
 
 
 def closed_is_closed(evidence: Evidence) -> Iterator[str]:
-    """Nothing was claimed after an acknowledged close: its token is above every one that came."""
+    """Nothing was claimed after an acknowledged close: its token is above every one that came; nor did what was claimed before
+    begin much later, unless its node was kept from hearing of either."""
     tokens = {strand.session: strand for strand in evidence.strands}
     closed = {entry["session"]: entry["at"] for entry in evidence.noted("inbound", "closed")}
     for entry in evidence.arrived("inbound"):
         if entry["session"] in closed and entry["token"] >= tokens[entry["session"]].token:
             yield f"{entry['session']} got {entry['id']} by a claim after its close"
+        elif entry["session"] in closed and not was_held_up(evidence, entry):
+            at = closed[entry["session"]]
+            if is_late(evidence, entry, at, within=_HEARS_OF_IT):
+                yield f"{entry['session']} got {entry['id']} {entry['at'] - at:.2f} s after its close ({entry['node']})"
     for session in closed:
         if tokens[session].state != "closed":
             yield f"{session} was closed and is {tokens[session].state}"

@@ -6,12 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from torture.attempts import are_too_many
-from torture.blame import GOES_ON, accepted, unexplained
-from torture.evidence import Attempt, Entry, Evidence, Sent
+from torture.blame import accepted, unexplained
+from torture.evidence import Attempt, Evidence, Sent
+from torture.lateness import is_late
 from torture.saying import order_body, outbound_said
-
-_ON_ITS_WAY = 0.3
-"""Seconds that a request which had left may take to be read, besides those in which the target itself stood still."""
 
 
 def nothing_is_lost(evidence: Evidence) -> Iterator[str]:
@@ -138,24 +136,11 @@ def stopped_is_stopped(evidence: Evidence) -> Iterator[str]:
     opted = {entry["place"]: entry["at"] for entry in evidence.noted("outbound", "opted out")}
     for entry in evidence.arrived("outbound"):
         stopped = min(canceled.get(entry["id"], float("inf")), opted.get(entry["place"], float("inf")))
-        late = entry["at"] - stopped
-        if late > _ON_ITS_WAY and not _is_explained(evidence, stopped, entry):
-            yield f"message {entry['id']} came {late:.2f} s after it was stopped ({entry['node']})"
+        if is_late(evidence, entry, stopped):
+            yield f"message {entry['id']} came {entry['at'] - stopped:.2f} s after it was stopped ({entry['node']})"
     for message_id in canceled:
         if status.get(message_id) != "canceled":
             yield f"message {message_id} was canceled and is {status.get(message_id)}"
-
-
-def _is_explained(evidence: Evidence, stopped: float, entry: Entry) -> bool:
-    """Whether the target was slow to look, or the call's own node was stopped just when it was about to make it."""
-    stalls = (min(each["until"], entry["at"]) - max(each["at"], stopped) for each in evidence.stalls)
-    return entry["at"] - stopped <= _ON_ITS_WAY + sum(max(0.0, stall) for stall in stalls) or any(
-        fault["fault"] == "paused"
-        and fault["node"] == entry["node"]
-        and fault["until"] >= stopped - _ON_ITS_WAY
-        and fault["at"] <= entry["at"] <= fault["until"] + GOES_ON
-        for fault in evidence.faults
-    )
 
 
 OUTBOUND_RULES = {

@@ -122,6 +122,7 @@ def summary(lanes: dict[str, Played], options: argparse.Namespace) -> dict[str, 
     named = "".join(f" --lane {lane}" for lane in options.lane or ())
     return {
         "command": f"python -m tests.simulation{named} --first {options.first} --seeds {options.seeds}",
+        "seed": options.first,
         "commit": commit(),
         "machine": machine(),
         "lanes": {

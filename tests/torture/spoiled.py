@@ -100,6 +100,19 @@ SPOILED: list[tuple[str, str, Spoil]] = [
     ("a token used for two messages", "inbound: fences", with_entry("arrivals", **inbound(2, "s1", 2, 9, token=2))),
     ("a mark under another's token", "inbound: fences", with_row("messages", 0, token=9)),
     ("a claim after the close", "inbound: close", with_entry("arrivals", **inbound(4, "c0", 2, 2.5, token=2))),
+    (
+        "a delivery long after the close of what was claimed before it",
+        "inbound: close",
+        lambda round_: round_.arrivals[1].update(at=4.0),
+    ),
+    (
+        "a delivery long after the close although another node's database was away",
+        "inbound: close",
+        both(
+            lambda round_: round_.arrivals[1].update(at=4.0),
+            lambda round_: round_.faults.append({"fault": "cut", "node": "n1", "at": 3.0, "until": 3.0}),
+        ),
+    ),
     ("a closed session that is open", "inbound: close", with_row("strands", 1, state="open")),
     ("an open message of a closed session", "inbound: close", with_row("messages", 3, status="pending")),
     ("a count that is wrong", "inbound: nothing left", with_row("strands", 0, open=1)),

@@ -15,6 +15,7 @@ from tests.torture.ledgers import (
 from tests.torture.spoiled import SPOILED
 from torture.blame import Blame, blamed, repeated
 from torture.evidence import Entry, Evidence
+from torture.outcome import under_old_tokens
 from torture.rules import RULES, check, duplicates
 
 
@@ -103,6 +104,35 @@ def test_a_call_that_a_stopped_node_makes_when_it_goes_on_is_explained_by_that()
     round_.arrivals.append(call("m4", "o/k3", 3.5))
     round_.faults.append({"fault": "paused", "node": "n0", "at": 2.5, "until": 3.4})
     assert "outbound: cancel and opt-out" not in {violation.rule for violation in check(round_)}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"fault": "paused", "node": "n0", "at": 1.9, "until": 3.9},
+        {"fault": "black hole", "node": "n0", "at": 1.9, "until": 2.4},
+        {"fault": "postgres away", "node": None, "at": 1.9, "until": 2.4},
+    ],
+    ids=lambda fault: fault["fault"],
+)
+def test_a_delivery_after_a_close_is_explained_by_what_kept_its_node_from_hearing(fault: Entry) -> None:
+    round_ = a_good_round()
+    round_.arrivals[1].update(at=4.0)
+    assert "inbound: close" in {violation.rule for violation in check(round_)}
+    round_.faults.append(fault)
+    assert "inbound: close" not in {violation.rule for violation in check(round_)}
+
+
+def test_a_delivery_just_after_a_close_may_have_been_on_its_way() -> None:
+    round_ = a_good_round()
+    round_.arrivals[1].update(at=2.9)
+    assert "inbound: close" not in {violation.rule for violation in check(round_)}
+
+
+def test_what_bears_an_old_token_is_counted() -> None:
+    round_ = a_good_round()
+    round_.arrivals += [inbound(1, "s1", 1, 2.7, token=1), inbound(1, "s1", 1, 2.8, token=1, answer="stale")]
+    assert under_old_tokens(round_) == {"accepted": 1, "refused by the target": 1}
 
 
 def test_a_call_that_the_target_was_slow_to_read_is_explained_by_that() -> None:
