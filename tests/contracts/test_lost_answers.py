@@ -90,3 +90,20 @@ async def test_what_was_claimed_is_held_and_known(proxy: PostgresProxy, box: Pil
     assert [strand.rows[0].attempt_count for strand in strands] == [1, 1]
     assert await asyncio.to_thread(lane.held, strands) == strands
     assert await lane.claim(LEASE, room=ROOM, now=box.database.clock.now()) == []
+
+
+async def test_what_was_closed_or_expired_before_the_claim_was_heard_of_is_not_delivered(
+    proxy: PostgresProxy, box: Pillarbox, postgres_url: str
+) -> None:
+    ids = {}
+    for name in ("closed", "expired", "kept"):
+        await box.sessions.open(session_id=name, target={"kind": "http", "url": "http://one.example/"})
+        ids[name] = (await box.inbound.enqueue(session_id=name, origin="test", content=name)).id
+    proxy.at_next_commit("cut after commit", then_hold=True)
+    claiming = asyncio.create_task(box.inbound.lane.claim(LEASE, room=ROOM, now=box.database.clock.now()))
+    assert await asyncio.to_thread(proxy.happened.wait, 30)
+    async with Pillarbox.open(postgres_url) as other:
+        await other.sessions.close("closed")
+        await other.inbound.expire(ids["expired"])
+    proxy.recover()
+    assert [strand.key for strand in await claiming] == ["kept"]

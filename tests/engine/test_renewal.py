@@ -279,6 +279,27 @@ def test_each_poke_is_answered_by_a_look(patient: Renewal[Row], store: Store) ->
     assert store.asked == []
 
 
+def test_what_was_being_claimed_at_a_poke_is_looked_at_once_it_is_in_flight(
+    patient: Renewal[Row], store: Store, clock: ManualClock
+) -> None:
+    others = threads()
+    with patient.thread():
+        (thread,) = threads() - others
+        asked = clock.monotonic()
+        clock.advance(1)
+        patient.poke()
+        assert store.called.acquire(timeout=10)
+        clock.advance(1)
+        later = held("b")
+        patient.add(later)
+        store.taken.add("b")
+        patient.begun(since=asked)
+        assert store.called.acquire(timeout=10)
+    thread.join(10)
+    assert later.lost
+    assert store.asked == []
+
+
 def test_after_a_hurried_renewal_the_next_is_due_in_its_time(patient: Renewal[Row], store: Store) -> None:
     with patient.thread():
         patient.hurry()

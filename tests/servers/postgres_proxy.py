@@ -23,6 +23,7 @@ class PostgresProxy:
         self.url = urlunsplit(parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}"))
         self.happened = threading.Event()
         self._trouble: Trouble | None = None
+        self._then_holds = False
         self._forwarding = threading.Event()
         self._forwarding.set()
         self._guard = threading.Lock()
@@ -30,9 +31,13 @@ class PostgresProxy:
         self._committed: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def at_next_commit(self, trouble: Trouble) -> None:
-        """Cut before the server sees the COMMIT, or after it and before its answer; or swallow it, and leave both waiting."""
+    def at_next_commit(self, trouble: Trouble, *, then_hold: bool = False) -> None:
+        """Cut before the server sees the COMMIT, or after it and before its answer; or swallow it, and leave both waiting.
+
+        Whoever comes back after a cut waits until `recover`, if so told.
+        """
         self.happened.clear()
+        self._then_holds = then_hold
         self._trouble = trouble
 
     def relent(self) -> None:
@@ -100,6 +105,8 @@ class PostgresProxy:
                 # What answered the statements before COMMIT may still come; the answer to COMMIT itself may not.
                 if server in self._committed:
                     if _COMMIT in data:
+                        if self._then_holds:
+                            self._forwarding.clear()
                         _cut(client, server)
                         self.happened.set()
                     continue

@@ -1,8 +1,11 @@
 """A disk that gives back other bytes than it was given: whatever is delivered is something that was handed in."""
 
 import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import apsw
 import pytest
@@ -11,8 +14,11 @@ from pillarbox import Email
 from pillarbox.box import Pillarbox
 from pillarbox.errors import PillarboxError, Unavailable
 from pillarbox.hooks.model import HookEvent
+from pillarbox.hooks.tail import Tail
 from pillarbox.inbound.model import InboundMessage
-from pillarbox.storage import Step
+from pillarbox.settings import Settings
+from pillarbox.settings.tree import Hooks
+from pillarbox.storage import UNREADABLE, Step, instant
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
 from tests.contracts.notes import query
 
@@ -180,6 +186,106 @@ async def test_damaged_events_and_outbound_messages_end_as_failed_and_say_why(tm
     assert heard == []
 
 
+@pytest.mark.parametrize("damaged", ["X'C3' || {0}", "replace({0}, '-', 'x')"], ids=["no text", "no date"])
+async def test_a_time_that_was_damaged_holds_up_no_other_message_of_any_pipe(tmp_path: Path, damaged: str) -> None:
+    heard: list[object] = []
+    async with Pillarbox.open(f"sqlite:///{tmp_path}/pillarbox.db") as box:
+
+        @box.hooks.on("agent_stop")
+        async def hear(event: HookEvent) -> None:
+            heard.append(event.session_id)
+
+        box.inbound.target("keep")(hear_message(heard))
+        await box.tenants.set("acme", providers={"email": {"provider": "sandbox"}})
+        for name in ("damaged", "well"):
+            await box.sessions.open(session_id=name, target={"kind": "python", "name": "keep"})
+            await box.hooks.post(name, "agent_stop", {"text": "t"})
+            await box.inbound.enqueue(session_id=name, origin="test", content="c")
+        letters = [await box.outbound.send("acme", Email(to="a@b.example", subject="s", text="t")) for _ in "ab"]
+        connection = apsw.Connection(f"{tmp_path}/pillarbox.db")
+        for table in ("inbound_queue", "hook_outbox"):
+            connection.execute(
+                f"UPDATE {table} SET created_at = {damaged.format('created_at')} WHERE session_id = 'damaged'"
+            )
+        said = f"UPDATE message_history SET created_at = {damaged.format('created_at')}"
+        connection.execute(f"{said} WHERE message_id = ?", (letters[0],))
+        connection.close()
+        assert "inbound 1, hooks 1, outbound" in (await contents_found(box))[1]
+        for drain in (box.inbound.drain, box.outbound.drain, box.hooks.drain):
+            for _ in range(3):
+                await drain.step()
+        assert [(await box.outbound.get(each, tenant_id="acme")).status for each in letters] == ["failed", "sent"]
+        assert [each.status for each in await box.hooks.list()] == ["dead", "delivered"]
+        assert [each.status for each in await box.inbound.list()] == ["failed", "delivered"]
+        assert (await box.inbound.status()).failed == 1
+        assert len(await box.outbound.list(tenant_id="acme")) == 2
+    assert heard == ["well", "well"]
+
+
+def hear_message(heard: list[object]) -> Callable[[InboundMessage], Awaitable[None]]:
+    async def hear(message: InboundMessage) -> None:
+        heard.append(message.session_id)
+
+    return hear
+
+
+@pytest.mark.parametrize("column", ["event_type", "payload"])
+async def test_damage_far_behind_in_a_burst_holds_up_no_other_session(tmp_path: Path, column: str) -> None:
+    heard: list[str] = []
+    async with Pillarbox.open(
+        f"sqlite:///{tmp_path}/pillarbox.db", settings=Settings(hooks=Hooks(strand_limit=4))
+    ) as box:
+
+        @box.hooks.on("agent_stop")
+        async def hear(event: HookEvent) -> None:
+            heard.append(event.session_id)
+
+        for name in ("burst", "well"):
+            await box.sessions.open(session_id=name, target={"kind": "none"})
+        for number in range(12):
+            await box.hooks.post("burst", "tool_use", {"number": number})
+        await box.hooks.post("well", "agent_stop", {"text": "t"})
+        connection = apsw.Connection(f"{tmp_path}/pillarbox.db")
+        connection.execute(f"UPDATE hook_outbox SET {column} = X'C3' || {column} WHERE seq = 11")
+        connection.close()
+        for _ in range(4):
+            await box.hooks.drain.step()
+        assert (await box.hooks.status()).pending == 0
+    assert heard == ["well"]
+
+
+async def test_what_was_damaged_after_its_delivery_stops_neither_pruning_nor_who_follows(tmp_path: Path) -> None:
+    async with Pillarbox.open(f"sqlite:///{tmp_path}/pillarbox.db") as box:
+        box.hooks.on("agent_stop")(nothing)
+        await box.sessions.open(session_id="s", target={"kind": "none"})
+        tail = Tail(box.database)
+        await tail.begin(None)
+        for number in range(3):
+            await box.hooks.post("s", "agent_stop", {"number": number})
+        await box.hooks.drain.step()
+        connection = apsw.Connection(f"{tmp_path}/pillarbox.db")
+        connection.execute("UPDATE hook_outbox SET payload = X'C3' || payload WHERE seq = 1")
+        connection.execute("UPDATE hook_outbox SET delivered_at = X'C3' || delivered_at WHERE seq = 3")
+        connection.close()
+        assert [event.payload async for event in until_none(tail)] == [{"number": 1}]
+        await box.hooks.post("s", "agent_stop", {"number": 3})
+        await box.hooks.drain.step()
+        assert [event.payload async for event in until_none(tail)] == [{"number": 3}]
+        assert await box.hooks.lane.prune(before=box.database.clock.now() + timedelta(days=1)) == 3
+        assert [event.seq for event in await box.hooks.list()] == [3]
+
+
+async def nothing(event: HookEvent) -> None:
+    """Takes whatever comes."""
+
+
+async def until_none(tail: Tail) -> AsyncIterator[HookEvent]:
+    async for event in tail.events():
+        if event is None:
+            return
+        yield event
+
+
 async def test_a_page_that_is_no_page_is_an_error_and_not_an_answer(original: Path) -> None:
     file = original / "pillarbox.db"
     connection = apsw.Connection(str(file))
@@ -200,3 +306,9 @@ def test_a_checksum_notices_what_moved_between_two_texts() -> None:
     assert is_intact(checksum("a", None, "bc"), "a", None, "bc")
     assert is_intact(None, "whatever was stored before there were checksums")
     assert not is_intact(checksum("a", None, "bc"), "ab", None, "c")
+
+
+def test_a_text_whose_type_was_damaged_is_not_intact_and_no_time_either() -> None:
+    as_bytes: Any = b"bc"
+    assert not is_intact(checksum("a", None, "bc"), "a", None, as_bytes)
+    assert instant(as_bytes) is UNREADABLE

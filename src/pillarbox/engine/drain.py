@@ -229,8 +229,8 @@ class Drain(Generic[RowT]):
             for strand in strands:
                 if not any(strand.is_of(key, row_id) for key, row_id in self._dropped or ()):
                     self._launch(strand, since=began)
-            if strands and self._clock.monotonic() - began > self.renewal.interval:
-                self.renewal.hurry()
+            if strands:
+                self.renewal.begun(since=began)
 
     def _launch(self, strand: Strand[RowT], *, since: float) -> None:
         flight = Flight(

@@ -3,6 +3,7 @@ that a wedged one does."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ class Renewal(Generic[RowT]):
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
         self._poked = False
+        self._poked_at = -math.inf
         self._next_renewal = clock.monotonic() + self.interval
 
     @property
@@ -61,8 +63,19 @@ class Renewal(Generic[RowT]):
         if self._held.get(held.strand.key) is held:
             del self._held[held.strand.key]
 
+    def begun(self, *, since: float) -> None:
+        """What was asked for then is in flight: renew it if it waited long, and look at it if a poke came too early for it."""
+        if self._clock.monotonic() - since > self.interval:
+            self.hurry()
+        elif self._poked_at >= since:
+            self._look_soon()
+
     def poke(self) -> None:
         """Look now whether everything is still held: something may have been taken away."""
+        self._poked_at = self._clock.monotonic()
+        self._look_soon()
+
+    def _look_soon(self) -> None:
         with self._wake:
             self._poked = True
             if self._held:

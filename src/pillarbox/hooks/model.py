@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from pillarbox.storage import Row, instant, instant_or_none, is_intact
+from pillarbox.storage import UNREADABLE, Row, instant, instant_or_none, is_intact
 
 Status = Literal["pending", "processing", "delivered", "failed", "superseded", "dead"]
 STATUSES: tuple[Status, ...] = ("pending", "processing", "delivered", "failed", "superseded", "dead")
@@ -129,9 +129,9 @@ def read_payload(text: str) -> dict[str, Any] | None:
 
 
 def row_from(row: Row) -> HookRow:
-    intact = is_intact(row[9], row[1], row[3], row[7])
-    payload = read_payload(row[7]) if intact else None
     at = instant(row[4])
+    intact = at is not UNREADABLE and is_intact(row[9], row[1], row[3], row[7])
+    payload = read_payload(row[7]) if intact else None
     return HookRow(row[0], row[1], row[2], row[3], at, row[5], row[6], payload, bool(row[8]), intact, row[10])
 
 

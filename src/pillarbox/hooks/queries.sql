@@ -113,7 +113,7 @@ JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq >= rows.from_seq 
 WHERE q.status IN ('pending', 'failed')
 ORDER BY q.session_id, q.seq
 
--- name: window
+-- name: window bears_damage
 -- The open rows of a further stretch of each strand, as much of them as says what supersedes what.
 SELECT q.session_id, q.id, q.seq, q.event_type, octet_length(q.payload)
 FROM :rows(session_id text, from_seq bigint, to_seq bigint)
@@ -239,7 +239,7 @@ UPDATE hook_outbox SET next_attempt_at = :now WHERE id = :id AND next_attempt_at
 -- A dead event goes again behind all that its session has waiting: those in front of it have been delivered long ago.
 UPDATE hook_outbox SET status = 'pending', seq = :seq, delivered_at = NULL, next_attempt_at = :now WHERE id = :id
 
--- name: oldest_rows
+-- name: oldest_rows bears_damage
 -- A stretch of the table by age, on its primary key: ids grow with time.
 SELECT id, created_at, delivered_at FROM hook_outbox WHERE id > :after ORDER BY id LIMIT :limit
 
@@ -297,16 +297,16 @@ FROM hook_strand WHERE head_seq IS NOT NULL
 -- name: count_dead
 SELECT count(*) FROM hook_outbox WHERE status = 'dead'
 
--- name: oldest
+-- name: oldest bears_damage
 -- The oldest open event is the head of some strand.
 SELECT min((SELECT q.created_at FROM hook_outbox q WHERE q.session_id = s.session_id AND q.seq = s.head_seq))
 FROM hook_strand s WHERE s.head_seq IS NOT NULL
 
--- name: delivered_since
+-- name: delivered_since bears_damage
 -- Ids alone, on idx_hook_outbox_delivered.
 SELECT id, delivered_at FROM hook_outbox
 WHERE status = 'delivered' AND delivered_at >= :since ORDER BY delivered_at, id LIMIT :limit
 
--- name: delivered
-SELECT id, session_id, event_type, payload, attempt_count, delivered_at, seq FROM hook_outbox WHERE id :in(ids bigint)
+-- name: delivered bears_damage
+SELECT id, session_id, event_type, payload, attempt_count, checksum, delivered_at, seq FROM hook_outbox WHERE id :in(ids bigint)
 ORDER BY delivered_at, seq, id

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pillarbox.engine import Bell
 from pillarbox.hooks.model import HookEvent, read_payload
 from pillarbox.hooks.strands import queries
-from pillarbox.storage import Database, Row, Step, instant
+from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, is_intact
 
 # A commit may become visible this much later than the instant it carries.
 _OVERLAP = timedelta(seconds=3)
@@ -63,7 +63,8 @@ class Tail:
         def work() -> Step[list[Row]]:
             return (yield queries.delivered_since(since=since, limit=_MOST_IDS))
 
-        return [(row_id, instant(at)) for row_id, at in await self._database.read(work)]
+        found = [(row_id, instant(at)) for row_id, at in await self._database.read(work)]
+        return [each for each in found if each[1] is not UNREADABLE]
 
     def _remember(self, fresh: list[tuple[int, datetime]]) -> None:
         self._seen |= dict(fresh)
@@ -78,6 +79,10 @@ def _delivered_at(row_id: int) -> Step[datetime | None]:
 
 
 def _read(ids: list[int]) -> Step[list[HookEvent]]:
-    """In the order they were processed: those of one session that were closed together, by their `seq`."""
+    """In the order they were processed, those of one session that were closed together by their `seq`; none that was damaged."""
     rows = yield queries.delivered(ids=ids)
-    return [HookEvent(row[0], row[1], row[2], read_payload(row[3]) or {}, row[4]) for row in rows]
+    return [
+        HookEvent(row[0], row[1], row[2], read_payload(row[3]) or {}, row[4])
+        for row in rows
+        if is_intact(row[5], row[1], row[2], row[3])
+    ]

@@ -12,7 +12,7 @@ from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
-from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, ending, instant, is_intact, together
+from pillarbox.storage import DAMAGED, UNREADABLE, Database, Row, Statement, Step, ending, instant, is_intact, together
 from pillarbox.strands import StrandLeases
 from pillarbox.telemetry import logger
 from pillarbox.text import printable
@@ -23,7 +23,7 @@ _MOST_RESCUED = 500
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
 _EXCERPT = 200
-_CHECKSUM, _TRACE = 22, 23
+_STATUS, _TOKEN, _CHECKSUM, _TRACE = 10, 20, 22, 23
 _LONGEST_ERROR = 1000
 
 Held = Settlement[Parcel]
@@ -138,7 +138,7 @@ class InboundLane(StrandLeases[Parcel]):
         return (
             yield from ending(
                 queries.take_rows(rows=rows, now=now),
-                again=[queries.taken_rows(rows=rows)],
+                again=[queries.taken_rows(rows=[row[:2] for row in rows])],
                 result=lambda taken: Turn(_strands(heads, taken), lost, since),
             )
         )
@@ -279,20 +279,25 @@ class InboundLane(StrandLeases[Parcel]):
 
 
 def _strands(heads: Sequence[Row], rows: Sequence[Row]) -> list[Strand[Parcel]]:
-    """What was taken; a strand whose row is not there waits for the end of its lease, and holds up no other."""
+    """What was taken; a strand whose row is not there waits for the end of its lease, and holds up no other.
+
+    Where the first answer was lost, others may have taken a message away before the second one came.
+    """
     taken = {(row[1], row[2]): row for row in rows}
     strands_taken = []
     for session_id, destination, token, seq, target, state in heads:
-        if row := taken.get((session_id, seq)):
-            strands_taken.append(Strand(session_id, destination, token + 1, (_parcel(row, target, state),)))
-        else:
+        row = taken.get((session_id, seq))
+        if row is None:
             log.error("a message is not where its session's queue has it", session_id=session_id, seq=seq, hint=DAMAGED)
+        elif (row[_STATUS], row[_TOKEN]) == ("processing", token + 1):
+            strands_taken.append(Strand(session_id, destination, token + 1, (_parcel(row, target, state),)))
     return strands_taken
 
 
 def _parcel(row: Row, target: str, state: str) -> Parcel:
-    intact = is_intact(row[_CHECKSUM], row[1], *row[3:10])
-    return Parcel(message_from(row), target, state == "starting", intact, row[_TRACE])
+    message = message_from(row)
+    intact = message.created_at is not UNREADABLE and is_intact(row[_CHECKSUM], row[1], *row[3:10])
+    return Parcel(message, target, state == "starting", intact, row[_TRACE])
 
 
 def _not_failed(settlements: Sequence[Held]) -> list[Held]:

@@ -113,15 +113,15 @@ RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound
     inbound_queue.confirmed_at, inbound_queue.checksum, inbound_queue.trace
 
 -- name: taken_rows bears_damage
--- The same of rows that were taken, where nobody heard the answer to that.
+-- The same of rows that were taken, where nobody heard the answer to that; as they are by now.
 SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
     q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at,
     q.attempt_count, q.death_count, q.next_retry_at, q.last_error,
     q.locked_at, q.source_message_id, q.source_channel_id, q.token,
     q.confirmed_at, q.checksum, q.trace
-FROM :rows(session_id text, seq bigint, token bigint)
-JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq AND q.token = rows.token
+FROM :rows(session_id text, seq bigint)
+JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq
 
 -- name: held_by bears_damage
 -- What one holder has in flight, on idx_inbound_strand_lease.
@@ -225,7 +225,7 @@ WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.se
 -- name: served
 SELECT DISTINCT served_by FROM inbound_strand WHERE due_at IS NOT NULL
 
--- name: oldest_rows
+-- name: oldest_rows bears_damage
 -- A stretch of the table by age, on its primary key: ids grow with time.
 SELECT id, origin, created_at, processed_at FROM inbound_queue WHERE id > :after ORDER BY id LIMIT :limit
 
@@ -300,7 +300,7 @@ WHERE session_id = :session_id AND seq = :seq
 SELECT COALESCE(sum(open_count), 0), count(lease_until), COALESCE(sum(CASE WHEN lease_until IS NULL THEN failing ELSE 0 END), 0)
 FROM inbound_strand WHERE head_seq IS NOT NULL
 
--- name: oldest
+-- name: oldest bears_damage
 -- The oldest open message is the head of some strand.
 SELECT min((SELECT q.created_at FROM inbound_queue q WHERE q.session_id = s.session_id AND q.seq = s.head_seq))
 FROM inbound_strand s WHERE s.head_seq IS NOT NULL

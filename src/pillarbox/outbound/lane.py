@@ -25,7 +25,18 @@ from pillarbox.outbound.candidates import (
 )
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.settling import Ending
-from pillarbox.storage import DAMAGED, Database, Row, Statement, Step, instant, is_intact, load_queries, together
+from pillarbox.storage import (
+    DAMAGED,
+    UNREADABLE,
+    Database,
+    Row,
+    Statement,
+    Step,
+    instant,
+    is_intact,
+    load_queries,
+    together,
+)
 
 queries = load_queries("pillarbox.outbound")
 
@@ -35,7 +46,7 @@ _MOST_TENANTS = 64
 _MOST_FRUITLESS = 16
 _MOST_BEGUN = 256
 # Where a message's content begins in its row; its checksum stands before it.
-_SAID = 5
+_CREATED, _SAID = 2, 5
 FORGOTTEN = "The recipient was forgotten before it was sent."
 
 Held = Settlement[Parcel]
@@ -289,7 +300,9 @@ def _take(
     )
     said = {row[0]: row for row in contents if row[_SAID] is not None}
     refused = {
-        key: Ending("failed", DAMAGED) for key, row in said.items() if not is_intact(row[_SAID - 1], *row[_SAID:])
+        key: Ending("failed", DAMAGED)
+        for key, row in said.items()
+        if instant(row[_CREATED]) is UNREADABLE or not is_intact(row[_SAID - 1], *row[_SAID:])
     }
     refused |= opted_out_among(admitted, opted)
     if len(said) < len(admitted):

@@ -270,7 +270,7 @@ UPDATE message_queue SET lease_until = :now WHERE lease_until > :now AND holder 
 -- name: cut_leases
 UPDATE message_queue SET lease_until = :horizon WHERE lease_until > :horizon
 
--- name: oldest_messages
+-- name: oldest_messages bears_damage
 -- A stretch of the history by age, on its primary key: ids grow with time.
 SELECT message_id, status, created_at, updated_at, channel FROM message_history WHERE message_id > :after ORDER BY message_id LIMIT :limit
 

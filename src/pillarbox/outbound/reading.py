@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from pillarbox.errors import NotFound
 from pillarbox.outbound.model import Attempt, Event, MessageItem, OptOut, OutboundMessage, OutboundStatus, Status
 from pillarbox.storage import Row, Step, instant, instant_or_none, load_queries
@@ -148,10 +150,18 @@ def _columns(row: Row, shown: Shown) -> dict[str, Any]:
         "provider": row[15],
         "provider_msg_id": row[16],
         "category": row[17],
-        "tags": tuple(json.loads(row[18])),
+        "tags": _tags(row[18]),
         "created_at": when(row[19]),
         "updated_at": when(row[20]),
     }
+
+
+def _tags(stored: str) -> tuple[str, ...]:
+    """None where they were damaged on disk."""
+    try:
+        return tuple(msgspec.json.decode(stored, type=list[str]))
+    except ValueError:
+        return ()
 
 
 def _attempt(row: Row, shown: Shown) -> Attempt:

@@ -59,7 +59,7 @@ SELECT 'ready', count(*) FROM message_queue WHERE state = 'ready'
 UNION ALL SELECT 'scheduled', count(*) FROM message_queue WHERE state = 'scheduled'
 UNION ALL SELECT 'sending', count(*) FROM message_queue WHERE lease_until IS NOT NULL
 
--- name: oldest_unsent
+-- name: oldest_unsent bears_damage
 -- What is due, being sent or waiting after a failed attempt; what is scheduled for later is not late.
 SELECT h.created_at FROM message_history h WHERE h.message_id = (
     SELECT min(q.message_id) FROM message_queue q WHERE q.state <> 'scheduled' OR q.attempt_count > 0)

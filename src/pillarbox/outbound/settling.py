@@ -11,7 +11,7 @@ import uuid_utils
 from pillarbox.engine import Delivered, Retry, Settlement, Skipped
 from pillarbox.outbound.attempt import Parcel, Report, report_of
 from pillarbox.outbound.model import Channel
-from pillarbox.storage import Row, Step, instant, together
+from pillarbox.storage import UNREADABLE, Row, Step, instant, together
 from pillarbox.text import printable
 
 STRETCH = 1000
@@ -190,7 +190,7 @@ def prune(
             queries.prune_events(message_ids=over),
             queries.remove_copies(message_ids=over),
         )
-    young = len(rows) < STRETCH or instant(rows[-1][2]) >= latest
+    young = len(rows) < STRETCH or latest <= instant(rows[-1][2]) < UNREADABLE
     if len(over) == limit:
         return len(over), after
     return len(over), None if young else rows[-1][0]

@@ -3,10 +3,11 @@
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
 from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, ending, together
 from pillarbox.storage.queries import Query, load_queries
-from pillarbox.storage.values import instant, instant_or_none
+from pillarbox.storage.values import UNREADABLE, instant, instant_or_none
 
 __all__ = [
     "DAMAGED",
+    "UNREADABLE",
     "Database",
     "News",
     "Params",

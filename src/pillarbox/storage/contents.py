@@ -10,6 +10,7 @@ from pillarbox.storage.checksum import is_intact
 from pillarbox.storage.checkup import Finding
 from pillarbox.storage.database import Database, Row, Statement, Step
 from pillarbox.storage.queries import load_queries
+from pillarbox.storage.values import UNREADABLE, instant
 
 _queries = load_queries("pillarbox.storage", "contents.sql")
 
@@ -17,7 +18,7 @@ _MOST = 10_000
 _AT_ONCE = 100
 _SECONDS = 5.0
 _MOST_NAMED = 5
-_CHECKSUM = 3
+_CREATED, _CHECKSUM = 3, 4
 
 Place = tuple[str, int]
 
@@ -57,11 +58,15 @@ async def _check_pipe(
 
         rows: Sequence[Row] = await database.read(look)
         looked += len(rows)
-        damaged += (row[0] for row in rows if not is_intact(row[_CHECKSUM], *row[_CHECKSUM + 1 :]))
+        damaged += (row[0] for row in rows if not _is_whole(row))
         if len(rows) < _AT_ONCE:
             return looked, True, damaged
         place = (rows[-1][1], rows[-1][2])
     return looked, False, damaged
+
+
+def _is_whole(row: Row) -> bool:
+    return instant(row[_CREATED]) is not UNREADABLE and is_intact(row[_CHECKSUM], *row[_CHECKSUM + 1 :])
 
 
 _PIPES: dict[str, Callable[[Place], Statement]] = {

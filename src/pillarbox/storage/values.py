@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+UNREADABLE = datetime(9000, 1, 1, tzinfo=UTC)
+"""Stands for an instant that was damaged on disk: so far away that nothing falls due for it, or is old enough to delete."""
+
 
 @lru_cache(maxsize=1024)
 def instant_text(value: datetime) -> str:
@@ -15,8 +18,14 @@ def instant_text(value: datetime) -> str:
 
 
 def instant(value: str | datetime) -> datetime:
-    """An instant as a driver returned it."""
-    return datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)
+    """An instant as a driver returned it; `UNREADABLE` where that is none any more."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    try:
+        read = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return UNREADABLE
+    return UNREADABLE if read.tzinfo is None else read
 
 
 def instant_or_none(value: str | datetime | None) -> datetime | None:
