@@ -172,6 +172,23 @@ INBOUND = (
         (f"{_LANE}::test_closing_expires_all_that_is_open_and_fences_out_who_delivers",),
     ),
     Bug(
+        "claimed after the close: what had been waiting stays due",
+        _INBOUND_SQL,
+        "SET state = 'closed', head_seq = NULL, due_at = NULL, lease_until",
+        "SET state = 'closed', due_at = COALESCE(due_at, lease_until), lease_until",
+        (f"{_LANE}::test_closing_expires_all_that_is_open_and_fences_out_who_delivers",),
+    ),
+    Bug(
+        "delivered after the close: a claim whose answer was lost",
+        "src/pillarbox/inbound/lane.py",
+        '        elif (row[_STATUS], row[_TOKEN]) == ("processing", token + 1):\n',
+        "        else:\n",
+        (
+            "tests/contracts/test_lost_answers.py"
+            "::test_what_was_closed_or_expired_before_the_claim_was_heard_of_is_not_delivered",
+        ),
+    ),
+    Bug(
         "a closed session takes messages",
         "src/pillarbox/inbound/strands.py",
         '        elif strand.state == "closed":\n',
