@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{options.result} is left as it was: what would be tried is not what is committed")
     counted, failed = dict[str, Tally](), list[str]()
     rooms = options.room or sorted({room_of(endpoint) for endpoint in ENDPOINTS})
-    with tempfile.TemporaryDirectory(prefix="pillarbox-hostile-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pillarbox-hostile-") as folder, asyncio.Runner() as runner:
+        # An interrupt while a loop is being made leaves half of one, which complains.
+        runner.get_loop()
         place = Path(folder)
         place.chmod(0o755)
         server = PostgresServer(place / "postgres")
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for room in rooms:
                 try:
                     attack = attack_room(room, place, Postgres(server.url), seed=options.seed, share=options.share)
-                    counted[room] = asyncio.run(attack)
+                    counted[room] = runner.run(attack)
                     print(f"{room}: {counted[room].inputs:,} inputs, {dict(counted[room].answers)}", flush=True)
                 except Exception:
                     traceback.print_exc()
