@@ -109,9 +109,7 @@ def run() -> None:
             if name in WHOLE:
                 save(whole(name, options, Path(folder)), options.out)
         if suites := {name: SUITES[name] for name in what if name in SUITES}:
-            report = pipes(suites, options, Path(folder))
-            if options.out:
-                report.write(options.out)
+            save(in_detail(suites, options, Path(folder)), options.out)
 
 
 def known(what: str, only: str) -> bool:
@@ -171,6 +169,18 @@ def save(document: dict[str, Any], out: Path | None) -> None:
     """Write a result file; of a long run as far as it has come."""
     if out:
         out.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def in_detail(suites: dict[str, Suite], options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Measure pipes by themselves, show, and answer what a result file holds."""
+    document = circumstances(SEED, folder) | {
+        "command": f"python -m bench {' '.join(suites)}{' --quick' * options.quick}"
+        + (f" --only {shlex.quote(options.only)}" if options.only else "")
+    }
+    document["versions"] |= server_versions(("postgres", "redis"))
+    began = time.monotonic()
+    report = pipes(suites, options, folder)
+    return document | {"figures": report.document(), "minutes": round((time.monotonic() - began) / 60, 1)}
 
 
 def pipes(suites: dict[str, Suite], options: argparse.Namespace, folder: Path) -> Report:

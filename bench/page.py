@@ -128,6 +128,27 @@ def soak_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     yield "![Memory over time](pictures/soak.svg)"
 
 
+def inbox_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
+    yield "\n## The inbox\n"
+    yield circumstances(document) + "\n"
+    yield (
+        "Keys begun and marked a second, each a new one, in process and over HTTP, beside others on the same store in turns. `by "
+        "hand` is what one would write without any of us: an insert that does nothing where the key is, and an update. Served "
+        "is a peer behind a small HTTP service of its own. Redis is the same server for both; memory outlives nothing.\n"
+    )
+    yield "| store | what | ours | theirs | whose | ratio | aim | |"
+    yield "| --- | --- | ---: | ---: | --- | ---: | ---: | --- |"
+    for figure in document["figures"]:
+        aim, told = figure["aim"].removeprefix(">= ").removesuffix(" x"), ""
+        if aim:
+            what = f"inbox / {figure['database']} / {figure['what']} / {figure['whose']}"
+            told = "met" if figure["ratio"] >= float(aim) else f"missed: {causes.of(what)}"
+        yield (
+            f"| {figure['database']} | {figure['what']} | {figure['value']:,.0f} | {figure['theirs']:,.0f} | {figure['whose']} | "
+            f"{figure['ratio']:.2f} | {aim} | {told} |"
+        )
+
+
 def overview_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     yield "\n## The dashboard with a long history\n"
     yield circumstances(document) + "\n"
@@ -196,6 +217,7 @@ def written() -> dict[Path, str]:
         table_section(table, causes),
         idle_section(read("idle")),
         growth_section(growth, causes),
+        inbox_section(read("inbox"), causes),
         soak_section(soak, causes),
         overview_section(read("overview"), causes),
         incident_section(json.loads((RESULTS / "incident.json").read_text())),

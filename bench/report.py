@@ -1,13 +1,11 @@
-"""Figures as a table for people and as JSON for files."""
+"""Figures as a table for people and as values for files."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import subprocess
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -54,10 +52,6 @@ class Report:
             )
         Console(width=130).print(table)
 
-    def write(self, path: Path) -> None:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-        document = {"commit": commit, "machine": machine, "figures": [asdict(figure) for figure in self.figures]}
-        path.write_text(json.dumps(document, indent=1) + "\n")
+    def document(self) -> list[dict[str, Any]]:
+        """The figures as a result file holds them."""
+        return [asdict(figure) | {"ratio": figure.ratio} for figure in self.figures]

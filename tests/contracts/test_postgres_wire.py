@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from pillarbox.storage import postgres_wire
 from pillarbox.storage.postgres_wire import Said, Wire, WiredConnection, numbered
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -25,6 +26,12 @@ def connection(postgres_url: str) -> Iterator[psycopg.Connection]:
 @pytest.fixture
 def wire(connection: psycopg.Connection) -> Wire:
     return Wire(connection, prepares=True)
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said aside is heard out, however busy the machine."""
+    monkeypatch.setattr(postgres_wire, "_LONGEST_ASIDE", 30.0)
 
 
 def said(sql: str, /, **params: object) -> Said:
@@ -98,12 +105,14 @@ def test_megabytes_go_both_ways(wire: Wire) -> None:
     assert length == len(text)
 
 
+@pytest.mark.usefixtures("patience")
 def test_what_is_said_aside_happens_behind_the_commit(wire: Wire, connection: psycopg.Connection) -> None:
     with wire.speaking():
         wire.ask([said("BEGIN"), ADD, said("COMMIT")], aside=said("INSERT INTO note (id) VALUES (%(id)s)", id=2))
     assert connection.execute("SELECT id FROM note ORDER BY id").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.usefixtures("patience")
 def test_what_fails_aside_takes_nothing_back(wire: Wire, connection: psycopg.Connection) -> None:
     for number in (1, 2):
         with wire.speaking():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import NamedTuple
@@ -13,11 +13,14 @@ import msgspec
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.rates import Cap, allowance, next_free, used
 from pillarbox.outbound.settling import EXPIRED, Ending
-from pillarbox.storage import Row, instant_or_none
+from pillarbox.storage import DAMAGED, UNREADABLE, Row, instant, instant_or_none, is_intact
 
 EVER = datetime.min.replace(tzinfo=UTC)
 OPTED_OUT = "The recipient has opted out ({}); nothing more is sent."
 TENANT_GONE = "Its tenant was removed before it was sent."
+SAID = 5
+"""From where on a content's columns say what was said; its checksum stands before them."""
+_CREATED = 2
 
 _contacts = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -118,6 +121,15 @@ def opted_out_among(admitted: Sequence[Candidate], opted: Sequence[Row]) -> dict
         if found := channels & {each.channel, "all"}:
             refused[each.message_id] = Ending("canceled", OPTED_OUT.format(sorted(found)[0]))
     return refused
+
+
+def damaged_among(contents: Mapping[str, Row]) -> dict[str, Ending]:
+    """Which messages are not what was handed in any more, and the error that says so."""
+    return {
+        message_id: Ending("failed", DAMAGED)
+        for message_id, row in contents.items()
+        if instant(row[_CREATED]) is UNREADABLE or not is_intact(row[SAID - 1], *row[SAID:])
+    }
 
 
 def counted(going: Sequence[Candidate], capped: Sequence[Row], now: datetime) -> list[tuple[str, datetime]]:

@@ -11,11 +11,13 @@ from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import (
     EVER,
+    SAID,
     Candidate,
     ReadyTenant,
     Walk,
     candidate,
     counted,
+    damaged_among,
     in_turns,
     opted_out_among,
     overtaken,
@@ -25,18 +27,7 @@ from pillarbox.outbound.candidates import (
 )
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.settling import Ending
-from pillarbox.storage import (
-    DAMAGED,
-    UNREADABLE,
-    Database,
-    Row,
-    Statement,
-    Step,
-    instant,
-    is_intact,
-    load_queries,
-    together,
-)
+from pillarbox.storage import Database, Row, Statement, Step, instant, load_queries, together
 
 queries = load_queries("pillarbox.outbound")
 
@@ -45,8 +36,6 @@ _MOST_PROMOTED = 1000
 _MOST_TENANTS = 64
 _MOST_FRUITLESS = 16
 _MOST_BEGUN = 256
-# Where a message's content begins in its row; its checksum stands before it.
-_CREATED, _SAID = 2, 5
 FORGOTTEN = "The recipient was forgotten before it was sent."
 
 Held = Settlement[Parcel]
@@ -298,12 +287,8 @@ def _take(
         queries.contents(message_ids=message_ids),
         queries.take(message_ids=message_ids, now=now, lease_until=now + lease.length, holder=lease.holder),
     )
-    said = {row[0]: row for row in contents if row[_SAID] is not None}
-    refused = {
-        key: Ending("failed", DAMAGED)
-        for key, row in said.items()
-        if instant(row[_CREATED]) is UNREADABLE or not is_intact(row[_SAID - 1], *row[_SAID:])
-    }
+    said = {row[0]: row for row in contents if row[SAID] is not None}
+    refused = damaged_among(said)
     refused |= opted_out_among(admitted, opted)
     if len(said) < len(admitted):
         refused |= {key: Ending("canceled", FORGOTTEN) for key in message_ids if key not in said}
