@@ -12,10 +12,10 @@ from torture.evidence import Entry, Evidence
 EVERYWHERE = frozenset({"postgres restarted", "postgres away", "full disk", "starved"})
 """Faults that every node feels; where one process writes at a time, so is one that stood still while it held the lock."""
 
-LINGERING = EVERYWHERE | {"fsync error", "cut", "black hole", "commit cut", "paused"}
+_LINGERING = EVERYWHERE | {"fsync error", "cut", "black hole", "commit cut", "paused"}
 """A claim that was asked for while the database was away comes late, with less of its lease left."""
 
-LINGERS = 3.0
+_LINGERS = 3.0
 """Seconds that a claim may come after the fault it was asked for in: the database's timeout."""
 
 _LEASES_LATER = 3
@@ -66,7 +66,7 @@ class Blame:
         for number, fault in enumerate(evidence.faults):
             if fault["fault"] not in UNFELT and (fault["fault"] != "sigterm" or is_hindered(fault, evidence)):
                 everywhere = is_everywhere(fault)
-                longer = LINGERS if fault["fault"] in LINGERING else 0.0
+                longer = _LINGERS if fault["fault"] in _LINGERING else 0.0
                 felt = fault | {"until": fault["until"] + longer, "nodes": self._nodes if everywhere else 1}
                 self._by_node[None if everywhere else fault["node"]].append((number, felt))
 
@@ -102,15 +102,15 @@ class Blame:
 
     def _unlikelihood(self, first: Entry, fault: Entry) -> tuple[bool, float, int]:
         """The nearest first, a node's own before everybody's; last what is far shorter than a lease and no death."""
-        short = fault["fault"] not in _DEADLY and fault["until"] - fault["at"] < self._lease / 2 + LINGERS
+        short = fault["fault"] not in _DEADLY and fault["until"] - fault["at"] < self._lease / 2 + _LINGERS
         return short, abs(first["at"] - fault["at"]), fault["nodes"]
 
     def _lets_go(self, fault: Entry, first: Entry, again: Entry) -> bool:
         """Whether a claim can have been another's so soon."""
-        if fault["fault"] in _DEADLY or again["at"] - first["at"] >= self._lease - LINGERS:
+        if fault["fault"] in _DEADLY or again["at"] - first["at"] >= self._lease - _LINGERS:
             return True
         # What a process sends when it goes on may be the second of the two, or the first: its lease ended while it stood still.
-        goes_on = fault["until"] - LINGERS
+        goes_on = fault["until"] - _LINGERS
         late = [entry for entry in (first, again) if entry["node"] == fault["node"]]
         sent = [entry for entry in late if entry is again or goes_on <= entry["at"]]
         return fault["fault"] == "paused" and any(entry["at"] <= goes_on + GOES_ON for entry in sent)

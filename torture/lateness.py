@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torture.blame import GOES_ON, LINGERING, LINGERS, is_everywhere
+from torture.blame import GOES_ON
 from torture.evidence import Entry, Evidence
 
 ON_ITS_WAY = 0.3
@@ -24,11 +24,10 @@ def is_late(evidence: Evidence, entry: Entry, stopped: float, *, within: float =
     )
 
 
-def was_held_up(evidence: Evidence, entry: Entry) -> bool:
-    """Whether the node that made the call may have heard late of what it had claimed: its database was away, or just back."""
+def was_kept_from_hearing(evidence: Evidence, entry: Entry) -> bool:
+    """Whether answers to the node that made the call may just have come late; one that was lost is asked for again."""
     return any(
-        (fault["fault"] in LINGERING or is_everywhere(fault))
-        and (is_everywhere(fault) or fault["node"] == entry["node"])
-        and fault["at"] <= entry["at"] <= fault["until"] + LINGERS
+        (fault["fault"] == "starved" or (fault["fault"] == "black hole" and fault["node"] == entry["node"]))
+        and fault["at"] <= entry["at"] <= fault["until"] + GOES_ON
         for fault in evidence.faults
     )

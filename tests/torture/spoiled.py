@@ -106,11 +106,19 @@ SPOILED: list[tuple[str, str, Spoil]] = [
         lambda round_: round_.arrivals[1].update(at=4.0),
     ),
     (
-        "a delivery long after the close although another node's database was away",
+        "a delivery long after the close although another node heard nothing",
         "inbound: close",
         both(
             lambda round_: round_.arrivals[1].update(at=4.0),
-            lambda round_: round_.faults.append({"fault": "cut", "node": "n1", "at": 3.0, "until": 3.0}),
+            lambda round_: round_.faults.append({"fault": "black hole", "node": "n1", "at": 1.9, "until": 3.9}),
+        ),
+    ),
+    (
+        "a delivery long after the close of a claim whose answer was lost",
+        "inbound: close",
+        both(
+            lambda round_: round_.arrivals[1].update(at=4.0),
+            lambda round_: round_.faults.append({"fault": "commit cut", "node": "n0", "at": 1.9, "until": 3.9}),
         ),
     ),
     ("a closed session that is open", "inbound: close", with_row("strands", 1, state="open")),

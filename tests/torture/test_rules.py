@@ -110,8 +110,8 @@ def test_a_call_that_a_stopped_node_makes_when_it_goes_on_is_explained_by_that()
     "fault",
     [
         {"fault": "paused", "node": "n0", "at": 1.9, "until": 3.9},
-        {"fault": "black hole", "node": "n0", "at": 1.9, "until": 2.4},
-        {"fault": "postgres away", "node": None, "at": 1.9, "until": 2.4},
+        {"fault": "black hole", "node": "n0", "at": 1.9, "until": 3.4},
+        {"fault": "starved", "node": None, "at": 1.9, "until": 3.4},
     ],
     ids=lambda fault: fault["fault"],
 )

@@ -18,7 +18,7 @@ from pillarbox.hooks.tail import Tail
 from pillarbox.inbound.model import InboundMessage
 from pillarbox.settings import Settings
 from pillarbox.settings.tree import Hooks
-from pillarbox.storage import UNREADABLE, Step, instant
+from pillarbox.storage import UNREADABLE, Step, instant, legible
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
 from tests.contracts.notes import query
 
@@ -271,7 +271,12 @@ async def test_what_was_damaged_after_its_delivery_stops_neither_pruning_nor_who
         await box.hooks.post("s", "agent_stop", {"number": 3})
         await box.hooks.drain.step()
         assert [event.payload async for event in until_none(tail)] == [{"number": 3}]
-        assert await box.hooks.lane.prune(before=box.database.clock.now() + timedelta(days=1)) == 3
+        again = Tail(box.database)
+        await again.begin((await box.hooks.list())[2].id)
+        await box.hooks.post("s", "agent_stop", {"number": 4})
+        await box.hooks.drain.step()
+        assert {"number": 4} in [event.payload async for event in until_none(again)]
+        assert await box.hooks.lane.prune(before=box.database.clock.now() + timedelta(days=1)) == 4
         assert [event.seq for event in await box.hooks.list()] == [3]
 
 
@@ -311,4 +316,6 @@ def test_a_checksum_notices_what_moved_between_two_texts() -> None:
 def test_a_text_whose_type_was_damaged_is_not_intact_and_no_time_either() -> None:
     as_bytes: Any = b"bc"
     assert not is_intact(checksum("a", None, "bc"), "a", None, as_bytes)
-    assert instant(as_bytes) is UNREADABLE
+    assert legible(as_bytes) is UNREADABLE
+    with pytest.raises(Unavailable, match="doctor"):
+        instant(as_bytes)

@@ -16,7 +16,7 @@ from pillarbox.hooks.model import HookRow, row_from
 from pillarbox.hooks.offers import Offer, Offers, Resting, forget, hands_over, offering
 from pillarbox.hooks.settling import Held, has_ended, settled_row, settled_strand, sorted_out, what_is_behind
 from pillarbox.hooks.strands import Locked, queries
-from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, together
+from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, legible, together
 from pillarbox.strands import StrandLeases
 
 _MOST_RESCUED = 500
@@ -176,11 +176,11 @@ class HookLane(StrandLeases[HookRow]):
 
         def work() -> Step[tuple[int, bool, int]]:
             rows = yield queries.oldest_rows(after=self._pruned_up_to, limit=_STRETCH)
-            over = [row[0] for row in rows if row[2] is not None and instant(row[2]) < before][:limit]
+            over = [row[0] for row in rows if row[2] is not None and legible(row[2]) < before][:limit]
             deleted = len((yield queries.prune(ids=over))) if over else 0
             if deleted == limit:
                 return deleted, True, self._pruned_up_to
-            young = len(rows) < _STRETCH or before <= instant(rows[-1][1]) < UNREADABLE
+            young = len(rows) < _STRETCH or before <= legible(rows[-1][1]) < UNREADABLE
             return deleted, not young, 0 if young else rows[-1][0]
 
         deleted, more, self._pruned_up_to = await self._database.write(work)

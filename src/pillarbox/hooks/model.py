@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from pillarbox.storage import UNREADABLE, Row, instant, instant_or_none, is_intact
+from pillarbox.storage import UNREADABLE, Row, is_intact, legible, legible_or_none
 
 Status = Literal["pending", "processing", "delivered", "failed", "superseded", "dead"]
 STATUSES: tuple[Status, ...] = ("pending", "processing", "delivered", "failed", "superseded", "dead")
@@ -129,7 +129,7 @@ def read_payload(text: str) -> dict[str, Any] | None:
 
 
 def row_from(row: Row) -> HookRow:
-    at = instant(row[4])
+    at = legible(row[4])
     intact = at is not UNREADABLE and is_intact(row[9], row[1], row[3], row[7])
     payload = read_payload(row[7]) if intact else None
     return HookRow(row[0], row[1], row[2], row[3], at, row[5], row[6], payload, bool(row[8]), intact, row[10])
@@ -143,10 +143,10 @@ def record_from(row: Row) -> HookRecord:
         seq=row[2],
         event_type=row[3],
         status=row[4],
-        created_at=instant(row[5]),
-        next_attempt_at=instant_or_none(row[6]),
-        locked_at=instant_or_none(row[7]),
-        delivered_at=instant_or_none(row[8]),
+        created_at=legible(row[5]),
+        next_attempt_at=legible_or_none(row[6]),
+        locked_at=legible_or_none(row[7]),
+        delivered_at=legible_or_none(row[8]),
         attempt_count=row[9],
         superseded_by=row[10],
         superseded_by_type=row[11],

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from pillarbox.engine import Bell
 from pillarbox.hooks.model import HookEvent, read_payload
 from pillarbox.hooks.strands import queries
-from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, is_intact
+from pillarbox.storage import UNREADABLE, Database, Row, Step, is_intact, legible
 
 # A commit may become visible this much later than the instant it carries.
 _OVERLAP = timedelta(seconds=3)
 _LOOK_EVERY = 1.0
 _MOST_IDS = 20_000
 _MOST_AT_ONCE = 20
+
+
+class _Page(NamedTuple):
+    """What was delivered from some time on, as far as its time can be read; and whether there is more behind it."""
+
+    ids: list[tuple[int, datetime]]
+    goes_on: bool
 
 
 class Tail:
@@ -37,7 +45,7 @@ class Tail:
         if last_id is not None:
             record = await self._database.read(lambda: _delivered_at(last_id))
             since = record or since
-        for row_id, at in await self._ids(since - _OVERLAP):
+        for row_id, at in (await self._page(since - _OVERLAP)).ids:
             if last_id is None or at < since or (at == since and row_id <= last_id):
                 self._seen[row_id] = at
         self._since = self._from = since
@@ -46,25 +54,25 @@ class Tail:
         """Every event delivered from now on, about once; None now and then while there is none."""
         while True:
             self._bell.clear()
-            found = await self._ids(self._from)
-            fresh = [(row_id, at) for row_id, at in found if row_id not in self._seen]
+            page = await self._page(self._from)
+            fresh = [(row_id, at) for row_id, at in page.ids if row_id not in self._seen]
             for start in range(0, len(fresh), _MOST_AT_ONCE):
                 ids = [row_id for row_id, _ in fresh[start : start + _MOST_AT_ONCE]]
                 for event in await self._database.read(lambda ids=ids: _read(ids)):  # type: ignore[misc]
                     yield event
             self._remember(fresh)
-            in_full = len(found) < _MOST_IDS
-            self._from = self._since - _OVERLAP if in_full else found[-1][1]
-            if not fresh and in_full:
+            self._from = page.ids[-1][1] if page.goes_on else self._since - _OVERLAP
+            if not fresh and not page.goes_on:
                 yield None
                 await self._bell.wait(_LOOK_EVERY)
 
-    async def _ids(self, since: datetime) -> list[tuple[int, datetime]]:
+    async def _page(self, since: datetime) -> _Page:
         def work() -> Step[list[Row]]:
             return (yield queries.delivered_since(since=since, limit=_MOST_IDS))
 
-        found = [(row_id, instant(at)) for row_id, at in await self._database.read(work)]
-        return [each for each in found if each[1] is not UNREADABLE]
+        rows = await self._database.read(work)
+        ids = [(row_id, at) for row_id, value in rows if (at := legible(value)) is not UNREADABLE]
+        return _Page(ids, goes_on=bool(ids) and len(rows) == _MOST_IDS)
 
     def _remember(self, fresh: list[tuple[int, datetime]]) -> None:
         self._seen |= dict(fresh)
@@ -75,7 +83,8 @@ class Tail:
 
 def _delivered_at(row_id: int) -> Step[datetime | None]:
     rows = yield queries.get(id=row_id)
-    return instant(rows[0][8]) if rows and rows[0][8] is not None else None
+    at = legible(rows[0][8]) if rows and rows[0][8] is not None else UNREADABLE
+    return None if at is UNREADABLE else at
 
 
 def _read(ids: list[int]) -> Step[list[HookEvent]]:

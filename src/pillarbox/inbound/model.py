@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from pillarbox.storage import Row, instant, instant_or_none
+from pillarbox.storage import Row, legible, legible_or_none
 
 MessageType = Literal["text", "voice", "file"]
 Status = Literal["pending", "processing", "delivered", "failed", "expired"]
@@ -80,17 +80,17 @@ def message_from(row: Row) -> InboundMessage:
         actor_name=row[8],
         actor_avatar_url=row[9],
         status=row[10],
-        created_at=instant(row[11]),
-        processed_at=instant_or_none(row[12]),
+        created_at=legible(row[11]),
+        processed_at=legible_or_none(row[12]),
         attempt_count=row[13],
         death_count=row[14],
-        next_retry_at=instant_or_none(row[15]),
+        next_retry_at=legible_or_none(row[15]),
         last_error=row[16],
-        locked_at=instant_or_none(row[17]),
+        locked_at=legible_or_none(row[17]),
         source_message_id=row[18],
         source_channel_id=row[19],
         token=row[20],
-        confirmed_at=instant_or_none(row[21]),
+        confirmed_at=legible_or_none(row[21]),
     )
 
 

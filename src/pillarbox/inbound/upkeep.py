@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pillarbox.inbound.strands import queries
-from pillarbox.storage import UNREADABLE, Step, instant
+from pillarbox.storage import UNREADABLE, Step, legible
 
 STRETCH = 1000
 
@@ -24,9 +24,9 @@ class Pruned:
 def prune(after: int, before: Callable[[str], datetime], *, latest: datetime, limit: int) -> Step[Pruned]:
     """Delete what ended long enough ago in one stretch of the table; the next look begins at the oldest again."""
     rows = yield queries.oldest_rows(after=after, limit=STRETCH)
-    over = [row[0] for row in rows if row[3] is not None and instant(row[3]) < before(row[1])][:limit]
+    over = [row[0] for row in rows if row[3] is not None and legible(row[3]) < before(row[1])][:limit]
     deleted = len((yield queries.prune(ids=over))) if over else 0
-    reached_the_young = len(rows) < STRETCH or latest <= instant(rows[-1][2]) < UNREADABLE
+    reached_the_young = len(rows) < STRETCH or latest <= legible(rows[-1][2]) < UNREADABLE
     if deleted == limit:
         return Pruned(deleted, more=True, up_to=after)
     return Pruned(deleted, more=not reached_the_young, up_to=0 if reached_the_young else rows[-1][0])

@@ -13,7 +13,7 @@ import msgspec
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.rates import Cap, allowance, next_free, used
 from pillarbox.outbound.settling import EXPIRED, Ending
-from pillarbox.storage import DAMAGED, UNREADABLE, Row, instant, instant_or_none, is_intact
+from pillarbox.storage import DAMAGED, UNREADABLE, Row, instant_or_none, is_intact, legible
 
 EVER = datetime.min.replace(tzinfo=UTC)
 OPTED_OUT = "The recipient has opted out ({}); nothing more is sent."
@@ -128,7 +128,7 @@ def damaged_among(contents: Mapping[str, Row]) -> dict[str, Ending]:
     return {
         message_id: Ending("failed", DAMAGED)
         for message_id, row in contents.items()
-        if instant(row[_CREATED]) is UNREADABLE or not is_intact(row[SAID - 1], *row[SAID:])
+        if legible(row[_CREATED]) is UNREADABLE or not is_intact(row[SAID - 1], *row[SAID:])
     }
 
 

@@ -27,7 +27,7 @@ from pillarbox.outbound.candidates import (
 )
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.settling import Ending
-from pillarbox.storage import Database, Row, Statement, Step, instant, load_queries, together
+from pillarbox.storage import Database, Row, Statement, Step, instant, legible, load_queries, together
 
 queries = load_queries("pillarbox.outbound")
 
@@ -318,7 +318,7 @@ def _strand(
         sealed,
         attachments,
         trace,
-        instant(created_at),
+        legible(created_at),
         providers,
         settings,
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from pillarbox.errors import NotFound
 from pillarbox.outbound.model import Attempt, Event, MessageItem, OptOut, OutboundMessage, OutboundStatus, Status
-from pillarbox.storage import Row, Step, instant, instant_or_none, load_queries
+from pillarbox.storage import Row, Step, instant, legible, legible_or_none, load_queries
 from pillarbox.storage.ids import AFTER_ALL, earliest_id
 from pillarbox.text import printable
 
@@ -106,7 +106,7 @@ def status(now: datetime) -> Step[OutboundStatus]:
         pending=counts.get("ready", 0) + counts.get("scheduled", 0) - failed,
         processing=counts.get("sending", 0),
         failed=failed,
-        oldest_age_seconds=max(0.0, (now - instant(oldest[0][0])).total_seconds()) if oldest else None,
+        oldest_age_seconds=max(0.0, (now - legible(oldest[0][0])).total_seconds()) if oldest else None,
         failed_for_good=unsent,
     )
 
@@ -128,7 +128,7 @@ def unknown_message(message_id: str) -> NotFound:
 
 def _columns(row: Row, shown: Shown) -> dict[str, Any]:
     def when(value: Any) -> datetime | None:
-        at = instant_or_none(value)
+        at = legible_or_none(value)
         return None if at is None else shown(at)
 
     return {

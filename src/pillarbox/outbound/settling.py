@@ -11,7 +11,7 @@ import uuid_utils
 from pillarbox.engine import Delivered, Retry, Settlement, Skipped
 from pillarbox.outbound.attempt import Parcel, Report, report_of
 from pillarbox.outbound.model import Channel
-from pillarbox.storage import UNREADABLE, Row, Step, instant, together
+from pillarbox.storage import UNREADABLE, Row, Step, instant, legible, together
 from pillarbox.text import printable
 
 STRETCH = 1000
@@ -181,7 +181,7 @@ def prune(
     """
     rows = yield queries.oldest_messages(after=after, limit=STRETCH)
     ended = [row for row in rows if row[1] not in ("pending", "retrying")]
-    over = [row[0] for row in ended if instant(row[3]) < before(row[4])][:limit]
+    over = [row[0] for row in ended if legible(row[3]) < before(row[4])][:limit]
     if over:
         # One that was retried since we looked stays, with all that belongs to it.
         over = [message_id for (message_id,) in (yield queries.prune_history(message_ids=over))]
@@ -190,7 +190,7 @@ def prune(
             queries.prune_events(message_ids=over),
             queries.remove_copies(message_ids=over),
         )
-    young = len(rows) < STRETCH or latest <= instant(rows[-1][2]) < UNREADABLE
+    young = len(rows) < STRETCH or latest <= legible(rows[-1][2]) < UNREADABLE
     if len(over) == limit:
         return len(over), after
     return len(over), None if young else rows[-1][0]

@@ -3,7 +3,7 @@
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
 from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, ending, together
 from pillarbox.storage.queries import Query, load_queries
-from pillarbox.storage.values import UNREADABLE, instant, instant_or_none
+from pillarbox.storage.values import UNREADABLE, instant, instant_or_none, legible, legible_or_none
 
 __all__ = [
     "DAMAGED",
@@ -21,6 +21,8 @@ __all__ = [
     "instant",
     "instant_or_none",
     "is_intact",
+    "legible",
+    "legible_or_none",
     "load_queries",
     "together",
 ]

@@ -10,7 +10,7 @@ from pillarbox.storage.checksum import is_intact
 from pillarbox.storage.checkup import Finding
 from pillarbox.storage.database import Database, Row, Statement, Step
 from pillarbox.storage.queries import load_queries
-from pillarbox.storage.values import UNREADABLE, instant
+from pillarbox.storage.values import UNREADABLE, legible
 
 _queries = load_queries("pillarbox.storage", "contents.sql")
 
@@ -66,7 +66,7 @@ async def _check_pipe(
 
 
 def _is_whole(row: Row) -> bool:
-    return instant(row[_CREATED]) is not UNREADABLE and is_intact(row[_CHECKSUM], *row[_CHECKSUM + 1 :])
+    return legible(row[_CREATED]) is not UNREADABLE and is_intact(row[_CHECKSUM], *row[_CHECKSUM + 1 :])
 
 
 _PIPES: dict[str, Callable[[Place], Statement]] = {

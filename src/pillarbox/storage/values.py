@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from pillarbox.errors import Unavailable
+from pillarbox.storage.checksum import DAMAGED
+
 UNREADABLE = datetime(9000, 1, 1, tzinfo=UTC)
-"""Stands for an instant that was damaged on disk: so far away that nothing falls due for it, or is old enough to delete."""
+"""Stands for the instant of a row that was damaged on disk, where that row is shown or passed over."""
 
 
 @lru_cache(maxsize=1024)
@@ -18,14 +21,24 @@ def instant_text(value: datetime) -> str:
 
 
 def instant(value: str | datetime) -> datetime:
-    """An instant as a driver returned it; `UNREADABLE` where that is none any more."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
+    """An instant as a driver returned it."""
     try:
-        read = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        return datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)
+    except (AttributeError, ValueError) as error:
+        raise Unavailable(f"The database holds a time that is none. {DAMAGED}") from error
+
+
+def legible(value: str | datetime) -> datetime:
+    """Likewise, or `UNREADABLE` where it was damaged: for what others need not wait for."""
+    try:
+        return instant(value)
+    except Unavailable:
         return UNREADABLE
-    return UNREADABLE if read.tzinfo is None else read
+
+
+def legible_or_none(value: str | datetime | None) -> datetime | None:
+    """Likewise, where the column may be null."""
+    return None if value is None else legible(value)
 
 
 def instant_or_none(value: str | datetime | None) -> datetime | None:
