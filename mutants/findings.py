@@ -9,8 +9,7 @@ _FAILURES = re.compile(r"^=+ FAILURES =+$(.*?)^=+ ", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r"^_+ (?!_ )(\S.*?) _+$", re.MULTILINE)
 _CAPTURED = re.compile(r"^-+ Captured ", re.MULTILINE)
 _PLACE = re.compile(r"^(\S+?\.py):\d+: in .*$", re.MULTILINE)
-# Taking exactly one thing out of a set is how many tests assert that there is one.
-_WRONG = re.compile(r"E +(?:AssertionError|assert |Failed: (?!Timeout)|ValueError: .* values to unpack)")
+_WRONG = re.compile(r"E +(?:AssertionError|assert |Failed: (?!Timeout))")
 _SAID = re.compile(r"^E +.*$", re.MULTILINE)
 
 

@@ -66,7 +66,7 @@ class Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(given)
+    options = _options(given)
     if options.check:
         return _check(Path(options.check))
     plan = _plan(options)
@@ -136,6 +136,18 @@ def _plan(options: argparse.Namespace) -> Plan:
         every_kind=options.every_kind,
     )
     return plan.lightened() if options.light else plan
+
+
+def _options(given: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(given)
+    if options.nodes < 1:
+        parser.error(f"--nodes {options.nodes}: there has to be at least one process that delivers")
+    if options.every_kind and not options.minutes:
+        parser.error("--every-kind goes on for up to two and a half times --minutes: say how many")
+    if options.every_kind and options.calm:
+        parser.error("--calm makes no fault of any kind, and --every-kind wants each: leave one out")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -87,7 +87,6 @@ def test_only_an_assertion_of_a_test_has_found_a_bug(tmp_path: Path) -> None:
     assert not passed
     assert findings(said) == [
         "test_by_itself",
-        "test_by_taking_the_only_one",
         "test_from_another_folder",
         "test_that_nothing_is_raised",
         "test_through_a_file_of_the_tests",
