@@ -132,22 +132,22 @@ async def test_a_damaged_event_is_known_as_such_whatever_its_size(here: HookNode
 
 
 async def test_an_event_that_is_no_text_any_more_holds_up_no_other_session(sqlite_url: str) -> None:
-    """Nor its own, where it is superseded, or too far behind to be taken with the first."""
-    sizes = {"superseded": (1, 1), "small": (1, 1), "large": (1, 9000), "behind": (NEARLY_ALL, 9000)}
+    """Nor its own; in a burst it stands by itself, for nobody knows any more of which type it was."""
+    sizes = {"burst": (1, 1), "small": (1, 1), "large": (1, 9000), "behind": (NEARLY_ALL, 9000)}
     async with hook_node_at(sqlite_url, HooksPolicy(strand_limit=4)) as here:
         for session_id, (first, second) in sizes.items():
             await here.node.open(session_id)
-            kind = "tool_use" if session_id == "superseded" else PROMPT
+            kind = "tool_use" if session_id == "burst" else PROMPT
             await here.post(session_id, kind, prompt="x" * first)
             damaged = await here.post(session_id, kind, prompt="x" * second)
-            if session_id == "superseded":
+            if session_id == "burst":
                 damaged -= 1
             await here.post(session_id, PROMPT, prompt="healthy")
             await here.node.sql("UPDATE hook_outbox SET payload = X'C3' || payload WHERE id = :id", id=damaged)
         runs = {strand.key: [(row.seq, row.intact) for row in strand.rows] for strand in await here.claim()}
         held = {(strand.key, row.seq) for strand in await here.lane.held_by(here.lease) for row in strand.rows}
     assert runs == {
-        "superseded": [(2, True), (3, True)],
+        "burst": [(1, False), (2, True), (3, True)],
         "small": [(1, True), (2, False), (3, True)],
         "large": [(1, True), (2, False), (3, True)],
         "behind": [(1, True)],

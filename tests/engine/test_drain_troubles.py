@@ -69,11 +69,27 @@ def test_a_store_that_cannot_say_what_is_due_next_is_paused_for(caplog: pytest.L
 def test_a_store_that_is_away_is_not_asked_for_each_outcome() -> None:
     async def main() -> None:
         lane = ScriptedLane(strand("a", 1), strand("b", 2))
-        lane.turn_errors = [Unavailable("away")] * 3
+        lane.turn_errors, lane.settle_errors = [Unavailable("away")], [Unavailable("away")] * 3
         async with running(drain_of(lane, at_once)):
             await asyncio.sleep(20)
             assert lane.outcomes == [Delivered, Delivered]
-            assert lane.settle_calls == 0
+            assert lane.settle_calls == 4
+
+    run_virtually(main())
+
+
+def test_what_was_delivered_is_recorded_although_nothing_more_can_be_claimed() -> None:
+    async def main() -> None:
+        lane = ScriptedLane(strand("a", 1), strand("b", 2), seconds=0)
+
+        async def deliver(row: Row) -> Outcome:
+            lane.claim_errors = [Unavailable("a row that nobody can read")] * 1000
+            return Delivered()
+
+        async with running(drain_of(lane, deliver, concurrency=1)):
+            await asyncio.sleep(5)
+            assert [each.row.id for each in lane.settled] == [1]
+            assert lane.claim_errors
 
     run_virtually(main())
 

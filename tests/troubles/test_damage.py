@@ -280,6 +280,23 @@ async def test_what_was_damaged_after_its_delivery_stops_neither_pruning_nor_who
         assert [event.seq for event in await box.hooks.list()] == [3]
 
 
+async def test_whoever_follows_does_not_wait_for_a_time_far_away_that_a_damaged_byte_made(tmp_path: Path) -> None:
+    async with Pillarbox.open(f"sqlite:///{tmp_path}/pillarbox.db") as box:
+        box.hooks.on("agent_stop")(nothing)
+        await box.sessions.open(session_id="s", target={"kind": "none"})
+        tail = Tail(box.database)
+        await tail.begin(None)
+        for number in range(3):
+            await box.hooks.post("s", "agent_stop", {"number": number})
+            await box.hooks.drain.step()
+            if number == 0:
+                connection = apsw.Connection(f"{tmp_path}/pillarbox.db")
+                connection.execute("UPDATE hook_outbox SET delivered_at = '8' || substr(delivered_at, 2)")
+                connection.close()
+                assert [event async for event in until_none(tail)] == []
+        assert [event.payload async for event in until_none(tail)] == [{"number": 1}, {"number": 2}]
+
+
 async def nothing(event: HookEvent) -> None:
     """Takes whatever comes."""
 
@@ -317,5 +334,6 @@ def test_a_text_whose_type_was_damaged_is_not_intact_and_no_time_either() -> Non
     as_bytes: Any = b"bc"
     assert not is_intact(checksum("a", None, "bc"), "a", None, as_bytes)
     assert legible(as_bytes) is UNREADABLE
-    with pytest.raises(Unavailable, match="doctor"):
-        instant(as_bytes)
+    for damaged in (as_bytes, "2026-11-19T07:03:34"):
+        with pytest.raises(Unavailable, match="doctor"):
+            instant(damaged)

@@ -174,7 +174,9 @@ class Drain(Generic[RowT]):
     async def _turn(self, settlements: list[Settlement[RowT]], room: Room) -> bool:
         try:
             if self._unsure:
-                await self._give_back_orphans(settlements)
+                # First and by themselves: it may have been the claim that failed, and what was delivered is not held up by it.
+                settlements = await self._settle_alone(settlements)
+                await self._give_back_orphans()
             turn = await self._exchange(settlements, room)
         except Exception as error:
             self._unsure = True
@@ -202,11 +204,17 @@ class Drain(Generic[RowT]):
         finally:
             self._dropped = None
 
-    async def _give_back_orphans(self, settlements: Sequence[Settlement[RowT]]) -> None:
+    async def _settle_alone(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
+        """Record what ended, without a claim; answers what is left to settle, which is nothing."""
+        if settlements:
+            self._lost.report(await self._lane.settle(settlements, now=self._clock.now()))
+        return []
+
+    async def _give_back_orphans(self) -> None:
         """A turn whose answer was lost may have claimed what nobody delivers now: others need not wait for its lease."""
         held = await self._lane.held_by(self._lease)
         known = self._flights.holds() | self._lost.among(held)
-        known |= {(each.strand.key, each.strand.token) for each in (*settlements, *self._finished)}
+        known |= {(each.strand.key, each.strand.token) for each in self._finished}
         if orphans := [strand for strand in held if (strand.key, strand.token) not in known]:
             await self._lane.release(orphans, now=self._clock.now())
         self._unsure = False

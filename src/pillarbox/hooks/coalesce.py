@@ -7,20 +7,33 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pillarbox.storage import Row
+from pillarbox.storage import Row, is_intact, is_legible
 
 CRITICAL = frozenset({"session_start", "user_prompt_submit", "agent_stop", "session_end", "notification", "error"})
 """Never dropped, merged or moved; every other type, known or not, is bursty."""
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
-    """An open event, as much of it as it takes to decide; and all of it, where it was read already."""
+    """An open event, as much of it as it takes to decide; and all of it, where it was read already.
+
+    One that was damaged on disk may have been of any type.
+    """
 
     id: int
     seq: int
     event_type: str
     size: int = 0
     row: Row | None = None
+    damaged: bool = False
+
+
+def mark_from(row: Row) -> Mark:
+    """What a look at the first rows brings; of a large one, whose payload is not read yet, only the type can be judged."""
+    row_id, session_id, seq, event_type, _, _, _, payload, _, stored, _, size = row
+    if payload is None:
+        return Mark(row_id, seq, event_type, size, damaged=not is_legible(event_type))
+    damaged = event_type not in CRITICAL and not is_intact(stored, session_id, event_type, payload)
+    return Mark(row_id, seq, event_type, size, row, damaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class Run:
 
 
 def coalesce(marks: Sequence[Mark]) -> Run:
-    """Between two critical events only the latest of each bursty type is kept."""
+    """Between two critical events only the latest of each bursty type is kept; a damaged one counts as critical."""
     kept: list[Mark] = []
     superseded: list[tuple[Mark, Mark]] = []
     burst: list[Mark] = []
@@ -49,7 +62,7 @@ def coalesce(marks: Sequence[Mark]) -> Run:
         burst.clear()
 
     for mark in marks:
-        if mark.event_type in CRITICAL:
+        if mark.event_type in CRITICAL or mark.damaged:
             if burst:
                 end_burst()
             kept.append(mark)

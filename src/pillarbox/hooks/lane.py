@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from pillarbox.engine import Delivered, Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.hooks import strands
-from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce
+from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce, mark_from
 from pillarbox.hooks.lone import FEW, claim_lone
 from pillarbox.hooks.model import HookRow, row_from
 from pillarbox.hooks.offers import Offer, Offers, Resting, forget, hands_over, offering
 from pillarbox.hooks.settling import Held, has_ended, settled_row, settled_strand, sorted_out, what_is_behind
 from pillarbox.hooks.strands import Locked, queries
-from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, legible, together
+from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, is_legible, legible, together
 from pillarbox.strands import StrandLeases
 
 _MOST_RESCUED = 500
@@ -233,13 +233,13 @@ class HookLane(StrandLeases[HookRow]):
         reached = {strand.session_id: strand.head_seq + self._limit - 1 for strand in chosen}
         stretches = [(strand.session_id, strand.head_seq, reached[strand.session_id]) for strand in chosen]
         for row in (yield queries.heads(rows=stretches, small=self._small)) if chosen else ():
-            marks[row[1]].append(Mark(row[0], row[2], row[3], row[11], None if row[7] is None else row))
+            marks[row[1]].append(mark_from(row))
         runs = {session_id: coalesce(seen) for session_id, seen in marks.items()}
         stretch = 2 * self._limit
         while looking := [s for s in chosen if self._goes_on(s, runs[s.session_id], reached[s.session_id])]:
             behind = [(s.session_id, reached[s.session_id] + 1, reached[s.session_id] + stretch) for s in looking]
-            for session_id, *mark in (yield queries.window(rows=behind)):
-                marks[session_id].append(Mark(*mark))
+            for session_id, row_id, seq, event_type, size in (yield queries.window(rows=behind)):
+                marks[session_id].append(Mark(row_id, seq, event_type, size, damaged=not is_legible(event_type)))
             for session_id, _, to_seq in behind:
                 reached[session_id] = to_seq
                 runs[session_id] = coalesce(marks[session_id])

@@ -86,7 +86,7 @@ SET lease_until = NULL, holder = NULL, failing = 1, failing_since = COALESCE(hoo
     due_at = rows.due_at
 FROM :rows(session_id text, due_at instant) WHERE hook_strand.session_id = rows.session_id
 
--- name: due_strands
+-- name: due_strands bears_damage
 -- The longest due first, on idx_hook_strand_due: a session has one place here, however much it has waiting.
 SELECT session_id, token, head_seq, next_seq FROM hook_strand
 WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
@@ -297,8 +297,13 @@ FROM hook_strand WHERE head_seq IS NOT NULL
 -- name: count_dead
 SELECT count(*) FROM hook_outbox WHERE status = 'dead'
 
--- name: oldest bears_damage
--- The oldest open event is the head of some strand.
+-- name: oldest sqlite
+-- The oldest open event is the head of some strand; a time that was damaged on disk is none.
+SELECT min((SELECT q.created_at FROM hook_outbox q WHERE q.session_id = s.session_id AND q.seq = s.head_seq
+    AND q.created_at GLOB '????-*Z' AND julianday(q.created_at) IS NOT NULL))
+FROM hook_strand s WHERE s.head_seq IS NOT NULL
+
+-- name: oldest postgres
 SELECT min((SELECT q.created_at FROM hook_outbox q WHERE q.session_id = s.session_id AND q.seq = s.head_seq))
 FROM hook_strand s WHERE s.head_seq IS NOT NULL
 

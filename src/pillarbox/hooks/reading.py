@@ -12,7 +12,7 @@ from pillarbox.errors import NotFound
 from pillarbox.hooks.agent_state import state_from
 from pillarbox.hooks.model import AgentState, HookRecord, HooksStatus, Status, record_from
 from pillarbox.hooks.strands import queries
-from pillarbox.storage import Step, legible
+from pillarbox.storage import Step, instant
 
 Shown = Callable[[datetime], datetime]
 T = TypeVar("T", bound=msgspec.Struct)
@@ -47,7 +47,7 @@ def status(now: datetime) -> Step[HooksStatus]:
         processing=int(processing),
         failed=int(failed),
         dead=dead,
-        oldest_age_seconds=None if oldest is None else max(0.0, (now - legible(oldest)).total_seconds()),
+        oldest_age_seconds=None if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
     )
 
 

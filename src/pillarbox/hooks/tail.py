@@ -71,7 +71,9 @@ class Tail:
             return (yield queries.delivered_since(since=since, limit=_MOST_IDS))
 
         rows = await self._database.read(work)
-        ids = [(row_id, at) for row_id, value in rows if (at := legible(value)) is not UNREADABLE]
+        # What was not delivered yet has a time that was damaged, and would have to be waited for.
+        latest = self._database.clock.now() + _OVERLAP
+        ids = [(row_id, at) for row_id, value in rows if (at := legible(value)) <= latest]
         return _Page(ids, goes_on=bool(ids) and len(rows) == _MOST_IDS)
 
     def _remember(self, fresh: list[tuple[int, datetime]]) -> None:

@@ -12,7 +12,19 @@ from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
-from pillarbox.storage import DAMAGED, UNREADABLE, Database, Row, Statement, Step, ending, instant, is_intact, together
+from pillarbox.storage import (
+    DAMAGED,
+    UNREADABLE,
+    Database,
+    Row,
+    Statement,
+    Step,
+    ending,
+    instant,
+    is_intact,
+    is_legible,
+    together,
+)
 from pillarbox.strands import StrandLeases
 from pillarbox.telemetry import logger
 from pillarbox.text import printable
@@ -296,7 +308,9 @@ def _strands(heads: Sequence[Row], rows: Sequence[Row]) -> list[Strand[Parcel]]:
 
 def _parcel(row: Row, target: str, state: str) -> Parcel:
     message = message_from(row)
-    intact = message.created_at is not UNREADABLE and is_intact(row[_CHECKSUM], row[1], *row[3:10])
+    intact = (
+        message.created_at is not UNREADABLE and is_intact(row[_CHECKSUM], row[1], *row[3:10]) and is_legible(target)
+    )
     return Parcel(message, target, state == "starting", intact, row[_TRACE])
 
 

@@ -9,7 +9,7 @@ UPDATE inbound_strand SET destination = :destination, served_by = :served_by, st
 -- name: change_state
 UPDATE inbound_strand SET state = :state WHERE session_id = :session_id
 
--- name: lock_strands
+-- name: lock_strands bears_damage
 -- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
 SELECT session_id, state, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END, open_count
 FROM inbound_strand WHERE session_id :in(session_ids text)
@@ -65,14 +65,14 @@ SET lease_until = NULL, holder = NULL, failing = 1, failing_since = COALESCE(inb
     due_at = rows.due_at
 FROM :rows(session_id text, due_at instant) WHERE inbound_strand.session_id = rows.session_id
 
--- name: due_heads
+-- name: due_heads bears_damage
 -- Heads only, the longest due first, on idx_inbound_strand_due.
 SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
 FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
 WHERE s.served_by = :served_by AND s.due_at <= :now AND s.destination :not_in(full text)
 ORDER BY s.due_at LIMIT :limit :skip_locked(s)
 
--- name: due_destinations
+-- name: due_destinations bears_damage
 -- When a destination is full its heads must not be waded through: skips from destination to destination, a bounded number of
 -- them from where the last look ended, on idx_inbound_strand_destination.
 WITH RECURSIVE walk(destination, steps) AS (
@@ -88,7 +88,7 @@ SELECT walk.destination, CASE WHEN walk.destination :not_in(full text) AND EXIST
     WHERE s.served_by = :served_by AND s.destination = walk.destination AND s.due_at <= :now) THEN 1 ELSE 0 END
 FROM walk WHERE walk.destination IS NOT NULL
 
--- name: due_heads_of
+-- name: due_heads_of bears_damage
 SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
 FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
 WHERE s.served_by = :served_by AND s.destination = :destination AND s.due_at <= :now
@@ -222,7 +222,7 @@ UPDATE inbound_queue SET next_retry_at = :horizon FROM :rows(session_id text, se
 WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.seq
     AND inbound_queue.next_retry_at > :horizon
 
--- name: served
+-- name: served bears_damage
 SELECT DISTINCT served_by FROM inbound_strand WHERE due_at IS NOT NULL
 
 -- name: oldest_rows bears_damage
@@ -300,8 +300,13 @@ WHERE session_id = :session_id AND seq = :seq
 SELECT COALESCE(sum(open_count), 0), count(lease_until), COALESCE(sum(CASE WHEN lease_until IS NULL THEN failing ELSE 0 END), 0)
 FROM inbound_strand WHERE head_seq IS NOT NULL
 
--- name: oldest bears_damage
--- The oldest open message is the head of some strand.
+-- name: oldest sqlite
+-- The oldest open message is the head of some strand; a time that was damaged on disk is none.
+SELECT min((SELECT q.created_at FROM inbound_queue q WHERE q.session_id = s.session_id AND q.seq = s.head_seq
+    AND q.created_at GLOB '????-*Z' AND julianday(q.created_at) IS NOT NULL))
+FROM inbound_strand s WHERE s.head_seq IS NOT NULL
+
+-- name: oldest postgres
 SELECT min((SELECT q.created_at FROM inbound_queue q WHERE q.session_id = s.session_id AND q.seq = s.head_seq))
 FROM inbound_strand s WHERE s.head_seq IS NOT NULL
 

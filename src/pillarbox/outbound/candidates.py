@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from pillarbox.outbound.model import Channel
+from pillarbox.errors import Unavailable
+from pillarbox.outbound.model import CHANNELS, Channel
 from pillarbox.outbound.rates import Cap, allowance, next_free, used
 from pillarbox.outbound.settling import EXPIRED, Ending
-from pillarbox.storage import DAMAGED, UNREADABLE, Row, instant_or_none, is_intact, legible
+from pillarbox.storage import DAMAGED, UNREADABLE, Row, instant_or_none, is_intact, is_legible, legible
 
 EVER = datetime.min.replace(tzinfo=UTC)
 OPTED_OUT = "The recipient has opted out ({}); nothing more is sent."
@@ -33,6 +34,7 @@ class Candidate(NamedTuple):
     channel: Channel
     contacts: tuple[str, ...]
     expires_at: datetime | None
+    damaged: bool = False
 
 
 class ReadyTenant(NamedTuple):
@@ -59,7 +61,11 @@ def ready_tenant(name: str, known: str | None, rate: int, used_until: str | date
 def candidate(
     message_id: str, tenant_id: str, channel: Channel, contacts: str, expires_at: str | datetime | None
 ) -> Candidate:
-    return Candidate(message_id, tenant_id, channel, _contacts(contacts), instant_or_none(expires_at))
+    try:
+        read = Candidate(message_id, tenant_id, channel, _contacts(contacts), instant_or_none(expires_at))
+    except (ValueError, Unavailable):
+        return Candidate(message_id, tenant_id, channel, (), None, damaged=True)
+    return read if channel in CHANNELS and is_legible(contacts) else read._replace(damaged=True)
 
 
 def where_to_go_on(walk: Walk, open_to: Sequence[ReadyTenant], chosen: Sequence[ReadyTenant], slots: int) -> str:
@@ -83,10 +89,12 @@ def in_turns(candidates: Sequence[Candidate], tenants: Sequence[str]) -> list[Ca
 
 
 def overtaken(candidates: Sequence[Candidate], gone: set[str], now: datetime) -> dict[str, Ending]:
-    """Those that time or the loss of their tenant has overtaken, and how they end."""
+    """Those that time, damage or the loss of their tenant has overtaken, and how they end."""
     endings = {}
     for each in candidates:
-        if each.tenant_id in gone:
+        if each.damaged:
+            endings[each.message_id] = Ending("failed", DAMAGED)
+        elif each.tenant_id in gone:
             endings[each.message_id] = Ending("canceled", TENANT_GONE)
         elif each.expires_at is not None and each.expires_at <= now:
             endings[each.message_id] = Ending("expired", EXPIRED)

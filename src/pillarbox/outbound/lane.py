@@ -27,7 +27,7 @@ from pillarbox.outbound.candidates import (
 )
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.settling import Ending
-from pillarbox.storage import Database, Row, Statement, Step, instant, legible, load_queries, together
+from pillarbox.storage import Database, Row, Statement, Step, instant, is_legible, legible, load_queries, together
 
 queries = load_queries("pillarbox.outbound")
 
@@ -258,7 +258,8 @@ class OutboundLane:
             queries.hold_capped_tenants(tenant_ids=names, default_rate=self._default_rate),
             queries.ready(tenant_ids=names, each=-(-room.slots // len(chosen))),
         )
-        candidates = in_turns([candidate(*row) for row in rows], names)
+        # One whose id was damaged is found by no statement: it stays where it is, and is passed over.
+        candidates = in_turns([candidate(*row) for row in rows if is_legible(row[0])], names)
         unsent = overtaken(candidates, {each.tenant_id for each in chosen if not each.known}, now)
         sendable = [each for each in candidates if each.message_id not in unsent] if unsent else candidates
         fitting = within_caps(sendable, {row[0] for row in shared}, capped, now)

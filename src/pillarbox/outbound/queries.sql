@@ -69,11 +69,11 @@ DELETE FROM message_queue WHERE message_id IN (
     ORDER BY expires_at LIMIT :limit :skip_locked(message_queue))
 RETURNING message_id
 
--- name: overdue
+-- name: overdue bears_damage
 SELECT message_id, attempt_count, last_attempt, claimed_at FROM message_queue
 WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit :skip_locked(message_queue)
 
--- name: ready_tenants
+-- name: ready_tenants bears_damage
 -- Skips from tenant to tenant, a bounded number of them from where the last look ended, on idx_message_queue_ready.
 WITH RECURSIVE walk(tenant_id, steps) AS (
     SELECT (SELECT min(q.tenant_id) FROM message_queue q WHERE q.state = 'ready' AND q.tenant_id > :after), 1
@@ -84,13 +84,13 @@ WITH RECURSIVE walk(tenant_id, steps) AS (
 SELECT walk.tenant_id, t.tenant_id, COALESCE(t.rate_per_minute, :default_rate), t.rate_until
 FROM walk LEFT JOIN tenants t ON t.tenant_id = walk.tenant_id WHERE walk.tenant_id IS NOT NULL ORDER BY walk.tenant_id
 
--- name: share_tenants
+-- name: share_tenants bears_damage
 -- Those without a cap, and how they send: any number of nodes may claim for them at once, but no opt-out comes in between.
 SELECT tenant_id, providers, settings FROM tenants
 WHERE tenant_id :in(tenant_ids text) AND COALESCE(rate_per_minute, :default_rate) = 0
 ORDER BY tenant_id :share(tenants)
 
--- name: hold_capped_tenants
+-- name: hold_capped_tenants bears_damage
 -- Those with a cap are claimed for by one node at a time, so that the cap holds.
 SELECT tenant_id, providers, settings, COALESCE(rate_per_minute, :default_rate), rate_until FROM tenants
 WHERE tenant_id :in(tenant_ids text) AND COALESCE(rate_per_minute, :default_rate) > 0
@@ -100,7 +100,7 @@ ORDER BY tenant_id :skip_locked(tenants)
 UPDATE tenants SET rate_until = rows.rate_until FROM :rows(tenant_id text, rate_until instant)
 WHERE tenants.tenant_id = rows.tenant_id
 
--- name: ready postgres
+-- name: ready postgres bears_damage
 -- The most urgent of each tenant: priority, due time, age; on idx_message_queue_ready.
 SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM unnest(:tenant_ids::text[]) AS chosen(tenant_id) CROSS JOIN LATERAL (
     SELECT m.message_id, m.tenant_id, m.channel, m.contacts, m.expires_at, m.priority, m.next_attempt_at FROM message_queue m
@@ -108,7 +108,7 @@ SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM unnes
     ORDER BY m.priority, m.next_attempt_at, m.message_id LIMIT :each :skip_locked(m)) q
 ORDER BY q.tenant_id, q.priority, q.next_attempt_at, q.message_id
 
--- name: ready sqlite
+-- name: ready sqlite bears_damage
 SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM json_each(:tenant_ids) chosen JOIN message_queue q ON q.message_id IN (
     SELECT m.message_id FROM message_queue m WHERE m.tenant_id = chosen.value AND m.state = 'ready'
     ORDER BY m.priority, m.next_attempt_at, m.message_id LIMIT :each)

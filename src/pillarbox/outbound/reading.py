@@ -101,12 +101,13 @@ def status(now: datetime) -> Step[OutboundStatus]:
     counts = dict((yield queries.counts()))
     ((failed,),) = yield queries.count_failed()
     ((unsent,),) = yield queries.count_unsent(most=_MOST_COUNTED)
-    oldest = yield queries.oldest_unsent()
+    arrivals = [legible(at) for (at,) in (yield queries.oldest_unsent())]
+    oldest = next((at for at in arrivals if at <= now), arrivals[0] if arrivals else None)
     return OutboundStatus(
         pending=counts.get("ready", 0) + counts.get("scheduled", 0) - failed,
         processing=counts.get("sending", 0),
         failed=failed,
-        oldest_age_seconds=max(0.0, (now - legible(oldest[0][0])).total_seconds()) if oldest else None,
+        oldest_age_seconds=None if oldest is None else max(0.0, (now - oldest).total_seconds()),
         failed_for_good=unsent,
     )
 

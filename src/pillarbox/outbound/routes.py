@@ -9,11 +9,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from pillarbox.errors import InvalidInput
 from pillarbox.outbound.accounts import Accounts, Config
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.provider import Provider, is_direct
+from pillarbox.storage import DAMAGED, is_legible
 
 _MOST_KEPT = 1024
 
@@ -77,10 +79,10 @@ class Routes:
         return self._found(parcel.channel, parcel.providers, parcel.settings)
 
     def _find(self, channel: Channel, tenant_providers: str, tenant_settings: str) -> Route:
-        config = self._accounts.chosen(msgspec.json.decode(tenant_providers), channel)
+        config = self._accounts.chosen(_read("providers", tenant_providers), channel)
         provider = self._accounts.providers.find(channel, config["provider"])
         trusted = self._policy.trusted_on(channel) | frozenset(
-            msgspec.json.decode(tenant_settings).get("trusted_destinations", ())
+            _read("settings", tenant_settings).get("trusted_destinations", ())
         )
         options = self._accounts.options(config)
         return Route(
@@ -100,3 +102,14 @@ class Routes:
         if own is None:
             return of_provider
         return BothSlots(self._slots.setdefault(f"channel {channel}", asyncio.Semaphore(own)), of_provider)
+
+
+def _read(field: str, text: str) -> dict[str, Any]:
+    """What a tenant is set to; nothing goes out by what was damaged."""
+    try:
+        read: dict[str, Any] = msgspec.json.decode(text)
+    except ValueError:
+        raise InvalidInput(field, DAMAGED) from None
+    if not is_legible(text):
+        raise InvalidInput(field, DAMAGED)
+    return read

@@ -1,6 +1,6 @@
 """Databases: transactions as generators of statements, run alike on SQLite, PostgreSQL and CockroachDB."""
 
-from pillarbox.storage.checksum import DAMAGED, checksum, is_intact
+from pillarbox.storage.checksum import DAMAGED, checksum, is_intact, is_legible
 from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, ending, together
 from pillarbox.storage.queries import Query, load_queries
 from pillarbox.storage.values import UNREADABLE, instant, instant_or_none, legible, legible_or_none
@@ -21,6 +21,7 @@ __all__ = [
     "instant",
     "instant_or_none",
     "is_intact",
+    "is_legible",
     "legible",
     "legible_or_none",
     "load_queries",

@@ -9,6 +9,10 @@ DAMAGED = (
 )
 
 
+_REPLACED = "\ufffd"
+"""What stands where a byte of no text was read."""
+
+
 def checksum(*texts: str | None) -> int:
     """A number that changes when any of the texts does; no text that is stored holds a NUL."""
     if None in texts:
@@ -22,3 +26,8 @@ def is_intact(stored: int | None, *texts: str | None) -> bool:
         return stored in (None, checksum(*texts))
     except TypeError:
         return False
+
+
+def is_legible(text: str) -> bool:
+    """Whether every byte of a text that has no checksum could be read."""
+    return _REPLACED not in text

@@ -60,6 +60,8 @@ def load_queries(package: str, file: str = "queries.sql", **tables: str) -> Any:
 
 def parse_queries(text: str) -> Iterator[Query]:
     """The queries of a text; a block for one database stands over the common one."""
+    if unread := [line for line in text.splitlines() if line.startswith("-- name:") and not _BLOCK.match(f"{line}\n")]:
+        raise ValueError(f"this opens no block: {unread[0]}")
     texts: dict[str, dict[str, str]] = {}
     once, bearing = set(), set()
     marks = list(_BLOCK.finditer(text))

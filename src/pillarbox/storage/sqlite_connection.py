@@ -98,7 +98,8 @@ def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement)
 
 def _as_near_as_can_be(connection: apsw.Connection | apsw.Cursor, sql: str, params: dict[str, Any]) -> list[Row]:
     """The rows of a query, with a replacement character for every byte that is of no text: one row's damage stays its own."""
-    with closing(connection.execute(sql, params)) as cursor:
+    itself = connection if isinstance(connection, apsw.Connection) else connection.connection
+    with closing(itself.execute(sql, params)) as cursor:
         columns = [f"c{number}" for number, _ in enumerate(cursor.get_description())]
     texts = ", ".join(f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in columns)
     rows = connection.execute(

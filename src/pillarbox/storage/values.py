@@ -10,6 +10,8 @@ from typing import Any
 from pillarbox.errors import Unavailable
 from pillarbox.storage.checksum import DAMAGED
 
+_NO_TIME = f"The database holds a time that is none. {DAMAGED}"
+
 UNREADABLE = datetime(9000, 1, 1, tzinfo=UTC)
 """Stands for the instant of a row that was damaged on disk, where that row is shown or passed over."""
 
@@ -23,9 +25,12 @@ def instant_text(value: datetime) -> str:
 def instant(value: str | datetime) -> datetime:
     """An instant as a driver returned it."""
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)
+        read = datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)
     except (AttributeError, ValueError) as error:
-        raise Unavailable(f"The database holds a time that is none. {DAMAGED}") from error
+        raise Unavailable(_NO_TIME) from error
+    if read.tzinfo is None:
+        raise Unavailable(_NO_TIME)
+    return read
 
 
 def legible(value: str | datetime) -> datetime:

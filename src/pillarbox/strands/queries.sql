@@ -1,4 +1,4 @@
--- name: overdue
+-- name: overdue bears_damage
 -- Strands whose lease is over, on idx_{strand}_lease.
 SELECT session_id, head_seq FROM {strand}
 WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit :skip_locked({strand})

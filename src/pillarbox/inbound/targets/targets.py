@@ -28,6 +28,7 @@ from pillarbox.inbound.targets.placement import (
     read_target,
 )
 from pillarbox.inbound.targets.tmux import TmuxDeliverer
+from pillarbox.storage import DAMAGED
 from pillarbox.text import check_name
 
 IsWorking = Callable[[str], Awaitable[bool]]
@@ -99,4 +100,8 @@ async def _unknown(session_id: str) -> bool:
 
 
 def _read(text: str) -> TargetSpec:
-    return read_target(json.loads(text))
+    try:
+        read = json.loads(text)
+    except ValueError:
+        raise InvalidInput("target", DAMAGED) from None
+    return read_target(read)
