@@ -286,8 +286,8 @@ HOOKS = (
     Bug(
         "order by serial id",
         _HOOK_SQL,
-        "ORDER BY q.session_id, q.seq\n\n-- name: window",
-        "ORDER BY q.session_id, q.id\n\n-- name: window",
+        "ORDER BY rows.session_id, q.seq\n\n-- name: window",
+        "ORDER BY rows.session_id, q.id\n\n-- name: window",
         ("tests/contracts/test_hook_operators.py::test_a_dead_event_goes_again_behind_all_that_waits",),
     ),
     Bug(
@@ -316,7 +316,7 @@ HOOKS = (
 OUTBOUND = (
     Bug(
         "an opt-out is looked at only when a message comes in",
-        "src/pillarbox/outbound/lane.py",
+        "src/pillarbox/outbound/taking.py",
         "    refused |= opted_out_among(admitted, opted)\n",
         "",
         ("tests/contracts/test_outbound_enqueue.py::test_an_opt_out_after_the_enqueue_stops_what_waits",),

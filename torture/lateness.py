@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from torture.blame import GOES_ON
 from torture.evidence import Entry, Evidence
 
 ON_ITS_WAY = 0.3
 """Seconds that a request which had left may take to be read, besides those in which the target itself stood still."""
 
+STOOD_STILL = frozenset({"paused"})
+"""A process makes the call that it was about to make when it goes on."""
 
-def is_late(evidence: Evidence, entry: Entry, stopped: float, *, within: float = ON_ITS_WAY) -> bool:
-    """Whether a call came so long after it was stopped that neither its way nor a slow target explains it.
+DEAF = STOOD_STILL | {"black hole", "starved"}
+"""It may hear late that it need not call at all; an answer that was lost, and did not just come late, is asked for again."""
 
-    Nor was its own node stopped just when it was about to make it.
+
+def is_late(
+    evidence: Evidence,
+    entry: Entry,
+    stopped: float,
+    *,
+    within: float = ON_ITS_WAY,
+    kept_by: Collection[str] = STOOD_STILL,
+) -> bool:
+    """Whether a call came so long after it was stopped that neither its way, nor a slow target, nor a fault explains it.
+
+    A fault does that was going on at its node when the call should have come at the latest, or that began during such a one.
     """
     stalls = (min(each["until"], entry["at"]) - max(each["at"], stopped) for each in evidence.stalls)
-    return entry["at"] - stopped > within + sum(max(0.0, stall) for stall in stalls) and not any(
-        fault["fault"] == "paused"
-        and fault["node"] == entry["node"]
-        and fault["until"] >= stopped - ON_ITS_WAY
-        and fault["at"] <= entry["at"] <= fault["until"] + GOES_ON
+    latest: float = stopped + within + sum(max(0.0, stall) for stall in stalls)
+    felt = (
+        fault
         for fault in evidence.faults
+        if fault["fault"] in kept_by and (fault["fault"] == "starved" or fault["node"] == entry["node"])
     )
-
-
-def was_kept_from_hearing(evidence: Evidence, entry: Entry) -> bool:
-    """Whether answers to the node that made the call may just have come late; one that was lost is asked for again."""
-    return any(
-        (fault["fault"] == "starved" or (fault["fault"] == "black hole" and fault["node"] == entry["node"]))
-        and fault["at"] <= entry["at"] <= fault["until"] + GOES_ON
-        for fault in evidence.faults
-    )
+    for fault in sorted(felt, key=lambda fault: float(fault["at"])):
+        if fault["at"] <= latest:
+            latest = max(latest, fault["until"] + GOES_ON)
+    return bool(entry["at"] > latest)

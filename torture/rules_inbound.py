@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torture.attempts import counted
 from torture.blame import ACCEPTED, accepted, in_order, unexplained
 from torture.evidence import Evidence
-from torture.lateness import is_late, was_kept_from_hearing
+from torture.lateness import DEAF, is_late
 
 _HEARS_OF_IT = 1.0
 """Seconds within which a node as a rule hears that another one closed a session."""
@@ -107,9 +107,9 @@ def closed_is_closed(evidence: Evidence) -> Iterator[str]:
     for entry in evidence.arrived("inbound"):
         if entry["session"] in closed and entry["token"] >= tokens[entry["session"]].token:
             yield f"{entry['session']} got {entry['id']} by a claim after its close"
-        elif entry["session"] in closed and not was_kept_from_hearing(evidence, entry):
+        elif entry["session"] in closed:
             at = closed[entry["session"]]
-            if is_late(evidence, entry, at, within=_HEARS_OF_IT):
+            if is_late(evidence, entry, at, within=_HEARS_OF_IT, kept_by=DEAF):
                 yield f"{entry['session']} got {entry['id']} {entry['at'] - at:.2f} s after its close ({entry['node']})"
     for session in closed:
         if tokens[session].state != "closed":

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import Path
 
 import apsw
 import pytest
@@ -160,8 +159,6 @@ def _stopped_with_some_in_flight(daemons: Mapping[str, Daemon], database: str) -
     )
     for node, daemon in daemons.items():
         daemon.pause()
-        while Path(f"/proc/{daemon.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            threading.Event().wait(0.001)
         if held := {number for (number,) in query(database, found, {"node": f"{node}/%"})}:
             return daemon, held
         daemon.resume()

@@ -15,6 +15,8 @@ from typing import IO, Any, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import apsw
+
 ADMIN_KEY = "an-admin-key-of-the-tests"
 SECONDS = 30.0
 SECRETS_KEY = base64.b64encode(b"a key of 32 bytes for the tests.").decode()
@@ -95,6 +97,7 @@ class Daemon:
         for name, value in key_for(database).items():
             self._environ.setdefault(name, value)
         self._ready = ready
+        self._file = None if database is None or not database.startswith("sqlite") else database.split("///", 1)[1]
         self.admin_key = self._environ.get("PILLARBOX_ADMIN_KEY")
         self.base_url = ""
 
@@ -144,8 +147,27 @@ class Daemon:
             self.process.wait(SECONDS)
 
     def pause(self) -> None:
-        """SIGSTOP: it is alive and does nothing."""
-        self.send(signal.SIGSTOP)
+        """SIGSTOP: it is alive and does nothing; but not while it has an SQLite file's lock, which nobody could take away."""
+        while True:
+            self.send(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+            if self._lets_others_write():
+                return
+            self.resume()
+            self._lets_others_write()
+
+    def _lets_others_write(self) -> bool:
+        if self._file is None:
+            return True
+        connection = apsw.Connection(self._file)
+        try:
+            connection.set_busy_timeout(500)
+            connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+        except apsw.BusyError:
+            return False
+        finally:
+            connection.close()
+        return True
 
     def resume(self) -> None:
         self.send(signal.SIGCONT)

@@ -121,6 +121,26 @@ SPOILED: list[tuple[str, str, Spoil]] = [
             lambda round_: round_.faults.append({"fault": "commit cut", "node": "n0", "at": 1.9, "until": 3.9}),
         ),
     ),
+    *(
+        (
+            f"a delivery a minute after the close, with a {fault['fault']} just then",
+            "inbound: close",
+            both(lambda round_: round_.arrivals[1].update(at=60.0), with_entry("faults", **fault)),
+        )
+        for fault in (
+            {"fault": "paused", "node": "n0", "at": 57.0, "until": 61.0},
+            {"fault": "black hole", "node": "n0", "at": 57.0, "until": 61.0},
+            {"fault": "starved", "node": None, "at": 57.0, "until": 61.0},
+        )
+    ),
+    (
+        "a call a minute after the cancel by a node that was stopped just then",
+        "outbound: cancel and opt-out",
+        both(
+            with_entry("arrivals", **call("m4", "o/k3", 60.0)),
+            lambda round_: round_.faults.append({"fault": "paused", "node": "n0", "at": 57.0, "until": 59.9}),
+        ),
+    ),
     ("a closed session that is open", "inbound: close", with_row("strands", 1, state="open")),
     ("an open message of a closed session", "inbound: close", with_row("messages", 3, status="pending")),
     ("a count that is wrong", "inbound: nothing left", with_row("strands", 0, open=1)),

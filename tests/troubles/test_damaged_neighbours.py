@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -101,11 +103,30 @@ def text_columns(file: Path, table: str) -> list[str]:
     return [name for name, value in zip(names, values, strict=True) if isinstance(value, str)]
 
 
+ANOTHER_TYPE = "CAST({0} AS BLOB)"
+"""What becomes of a text when the bit flips that says of what type it is."""
+
+
 def damage(file: Path, table: str, column: str, how: str) -> None:
+    """Change a column as a disk does, which heeds no constraint and knows no types."""
+    with untyped(file, table) as connection:
+        value = DAMAGES.get(how, ANOTHER_TYPE).format(column)
+        connection.execute(f"UPDATE {table} SET {column} = {value} WHERE {OWNERS[table]} = 'bad'")
+
+
+@contextmanager
+def untyped(file: Path, table: str) -> Iterator[apsw.Connection]:
+    """A connection for which a table is of no types and has no constraints, as long as it is open."""
     connection = apsw.Connection(str(file))
-    # A disk heeds no constraint.
+    typed = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).get
     connection.execute("PRAGMA ignore_check_constraints = ON")
-    connection.execute(f"UPDATE {table} SET {column} = {DAMAGES[how].format(column)} WHERE {OWNERS[table]} = 'bad'")
+    connection.execute("PRAGMA writable_schema = ON")
+    for sql in (typed.replace(") STRICT, ", ") ").replace(") STRICT", ")"), typed):
+        connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (sql, table))
+        connection.execute("PRAGMA writable_schema = RESET")
+        if sql is not typed:
+            yield connection
+            connection.execute("PRAGMA writable_schema = ON")
     connection.close()
 
 
@@ -135,7 +156,7 @@ async def test_one_sessions_or_tenants_damage_is_nobody_elses(
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("how", ["no text", "no text within", "other text"])
+@pytest.mark.parametrize("how", [*DAMAGES, "of another type"])
 async def test_a_session_whose_target_was_damaged_says_so_and_delivers_nowhere(
     filled: Path, tmp_path: Path, how: str
 ) -> None:
@@ -152,7 +173,7 @@ async def test_a_session_whose_target_was_damaged_says_so_and_delivers_nowhere(
 
 
 @pytest.mark.parametrize("column", ["providers", "settings"])
-@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("how", [*DAMAGES, "of another type"])
 async def test_nothing_goes_out_by_a_tenants_damaged_settings_and_the_message_says_why(
     filled: Path, tmp_path: Path, column: str, how: str
 ) -> None:
@@ -165,12 +186,13 @@ async def test_nothing_goes_out_by_a_tenants_damaged_settings_and_the_message_sa
     assert {each.error_message for each in letters} == {f"{column}: {DAMAGED}"}
 
 
+@pytest.mark.parametrize("how", ["no text", "of another type"])
 @pytest.mark.parametrize("column", ["channel", "contacts"])
 async def test_a_message_whose_place_in_the_queue_was_damaged_is_not_sent_and_says_why(
-    filled: Path, tmp_path: Path, column: str
+    filled: Path, tmp_path: Path, column: str, how: str
 ) -> None:
     file = Path(shutil.copytree(filled, tmp_path / "copy")) / "pillarbox.db"
-    damage(file, "message_queue", column, "no text")
+    damage(file, "message_queue", column, how)
     async with Pillarbox.open(f"sqlite:///{file}") as box:
         await Arrivals(box).all_delivered()
         letters = await box.outbound.list(tenant_id="bad")
@@ -188,13 +210,49 @@ async def test_an_event_that_became_one_of_another_type_supersedes_nothing(fille
     assert statuses == ["delivered", "delivered", "delivered", "dead"]
 
 
-async def test_how_old_the_oldest_is_is_told_of_the_oldest_whose_time_can_be_read(filled: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("time", ["'!' || created_at", "'2026-02-31' || substr(created_at, 11)"])
+async def test_how_old_the_oldest_is_is_told_of_the_oldest_whose_time_can_be_read(
+    filled: Path, tmp_path: Path, time: str
+) -> None:
     file = Path(shutil.copytree(filled, tmp_path / "copy")) / "pillarbox.db"
     connection = apsw.Connection(str(file))
-    for table in ("inbound_queue", "hook_outbox"):
-        connection.execute(f"UPDATE {table} SET created_at = '!' || created_at WHERE session_id = 'bad'")
+    for table in ("inbound_queue", "hook_outbox", "message_history"):
+        connection.execute(f"UPDATE {table} SET created_at = {time} WHERE {OWNERS[table]} = 'bad'")
     connection.close()
     async with Pillarbox.open(f"sqlite:///{file}") as box:
-        for status in (await box.inbound.status(), await box.hooks.status()):
+        for status in (await box.inbound.status(), await box.hooks.status(), await box.outbound.status()):
             assert status.oldest_age_seconds is not None
             assert 0 < status.oldest_age_seconds < 3600
+
+
+async def test_a_message_whose_content_is_gone_stays_in_the_queue_and_goes_out_once_it_is_back(
+    filled: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = Path(shutil.copytree(filled, tmp_path / "copy")) / "pillarbox.db"
+    connection = apsw.Connection(str(file))
+    gone = connection.execute("SELECT min(message_id) FROM message_queue WHERE tenant_id = 'bad'").get
+    connection.execute("UPDATE message_history SET message_id = '0' || message_id WHERE message_id = ?", (gone,))
+    async with Pillarbox.open(f"sqlite:///{file}") as box:
+        arrivals = Arrivals(box)
+        await arrivals.all_delivered()
+        statuses = {each.message_id: each.status for each in await box.outbound.list()}
+        assert (statuses.pop(f"0{gone}"), set(statuses.values())) == ("pending", {"sent"})
+        assert (await box.outbound.status()).pending == 1
+        assert any(gone in record.getMessage() for record in caplog.records)
+        # Somebody puts the database right.
+        connection.execute("UPDATE message_history SET message_id = ? WHERE message_id = ?", (gone, f"0{gone}"))
+        connection.execute("UPDATE message_queue SET state = 'ready'")
+        connection.close()
+        await arrivals.all_delivered()
+        sent = await box.outbound.get(gone, tenant_id="bad")
+    assert (sent.status, sent.attempt_count) == ("sent", 1)
+
+
+async def test_a_sender_whose_name_has_the_sign_for_what_cannot_be_read_is_no_damage(tmp_path: Path) -> None:
+    """A name that somebody else garbled is what was handed in."""
+    async with Pillarbox.open(f"sqlite:///{tmp_path}/pillarbox.db") as box:
+        account = {"provider": "sandbox", "from": "M\ufffdller <a@b.example>"}
+        await box.tenants.set("acme", providers={"email": account})
+        message_id = await box.outbound.send("acme", Email(to="c@d.example", subject="s", text="t"))
+        await box.outbound.drain.step()
+        assert (await box.outbound.get(message_id, tenant_id="acme")).status == "sent"

@@ -90,12 +90,15 @@ async def readyz(call: Call) -> Answer:
 async def metrics(call: Call) -> Answer:
     if not call.box.settings.metrics.public:
         await call.api.gate.check_admin(call.head.authorization)
-    try:
-        await call.box.inbound.status()
-        await call.box.hooks.status()
-        await call.box.outbound.status()
-    except Unavailable:
-        _log.warning("metrics: the queue lengths are old, because the database cannot be read")
+    for pipe, status in (
+        ("inbound", call.box.inbound.status),
+        ("hooks", call.box.hooks.status),
+        ("outbound", call.box.outbound.status),
+    ):
+        try:
+            await status()
+        except Unavailable:
+            _log.warning("metrics: the queue lengths are old, because the database cannot be read", pipe=pipe)
     return Answer(200, call.box.metrics.exposition(), _CONTENT_TYPE)
 
 

@@ -90,8 +90,7 @@ class Drain(Generic[RowT]):
         await self._exchange((), self._room())
         await self._crew.landed()
         settlements, self._finished = self._finished, []
-        if settlements:
-            await self._lane.settle(settlements, now=self._clock.now())
+        await self._settle_alone(settlements)
         return len(settlements)
 
     async def run(self, *, grace: float, renewing: Renewing | None = None) -> None:
@@ -175,7 +174,8 @@ class Drain(Generic[RowT]):
         try:
             if self._unsure:
                 # First and by themselves: it may have been the claim that failed, and what was delivered is not held up by it.
-                settlements = await self._settle_alone(settlements)
+                await self._settle_alone(settlements)
+                settlements = []
                 await self._give_back_orphans()
             turn = await self._exchange(settlements, room)
         except Exception as error:
@@ -204,11 +204,10 @@ class Drain(Generic[RowT]):
         finally:
             self._dropped = None
 
-    async def _settle_alone(self, settlements: Sequence[Settlement[RowT]]) -> list[Settlement[RowT]]:
-        """Record what ended, without a claim; answers what is left to settle, which is nothing."""
+    async def _settle_alone(self, settlements: Sequence[Settlement[RowT]]) -> None:
+        """Record what ended, without a claim."""
         if settlements:
             self._lost.report(await self._lane.settle(settlements, now=self._clock.now()))
-        return []
 
     async def _give_back_orphans(self) -> None:
         """A turn whose answer was lost may have claimed what nobody delivers now: others need not wait for its lease."""
@@ -346,7 +345,6 @@ class Drain(Generic[RowT]):
     async def _settle_last(self) -> None:
         settlements, self._finished = self._finished, []
         try:
-            if settlements:
-                self._lost.report(await self._lane.settle(settlements, now=self._clock.now()))
+            await self._settle_alone(settlements)
         except Exception as error:
             log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))

@@ -94,7 +94,7 @@ WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
 -- name: lone_heads bears_damage
 -- The events of those first due strands that have one alone; read behind the strands' locks, and whole, for it needs no second look.
 -- Strands that others hold are passed over here too: a database that is strict about what it reads would wait for them.
-SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
+SELECT q.id, due.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace
 FROM (
     SELECT session_id, head_seq, next_seq FROM hook_strand
@@ -106,20 +106,20 @@ WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed')
 -- name: heads bears_damage
 -- The first open rows of each strand, on idx_hook_outbox_order, and how large they are; a large one's payload is not read before
 -- it is taken. Read after the strands' locks.
-SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error,
+SELECT q.id, rows.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error,
     CASE WHEN octet_length(q.payload) <= :small THEN q.payload END, q.took_effect, q.checksum, q.trace, octet_length(q.payload)
 FROM :rows(session_id text, from_seq bigint, to_seq bigint)
 JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq >= rows.from_seq AND q.seq <= rows.to_seq
 WHERE q.status IN ('pending', 'failed')
-ORDER BY q.session_id, q.seq
+ORDER BY rows.session_id, q.seq
 
 -- name: window bears_damage
 -- The open rows of a further stretch of each strand, as much of them as says what supersedes what.
-SELECT q.session_id, q.id, q.seq, q.event_type, octet_length(q.payload)
+SELECT rows.session_id, q.id, q.seq, q.event_type, octet_length(q.payload)
 FROM :rows(session_id text, from_seq bigint, to_seq bigint)
 JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq >= rows.from_seq AND q.seq <= rows.to_seq
 WHERE q.status IN ('pending', 'failed')
-ORDER BY q.session_id, q.seq
+ORDER BY rows.session_id, q.seq
 
 -- name: supersede
 UPDATE hook_outbox
@@ -300,7 +300,7 @@ SELECT count(*) FROM hook_outbox WHERE status = 'dead'
 -- name: oldest sqlite
 -- The oldest open event is the head of some strand; a time that was damaged on disk is none.
 SELECT min((SELECT q.created_at FROM hook_outbox q WHERE q.session_id = s.session_id AND q.seq = s.head_seq
-    AND q.created_at GLOB '????-*Z' AND julianday(q.created_at) IS NOT NULL))
+    AND q.created_at GLOB '????-??-??T*Z' AND date(q.created_at) = substr(q.created_at, 1, 10)))
 FROM hook_strand s WHERE s.head_seq IS NOT NULL
 
 -- name: oldest postgres

@@ -303,7 +303,7 @@ FROM inbound_strand WHERE head_seq IS NOT NULL
 -- name: oldest sqlite
 -- The oldest open message is the head of some strand; a time that was damaged on disk is none.
 SELECT min((SELECT q.created_at FROM inbound_queue q WHERE q.session_id = s.session_id AND q.seq = s.head_seq
-    AND q.created_at GLOB '????-*Z' AND julianday(q.created_at) IS NOT NULL))
+    AND q.created_at GLOB '????-??-??T*Z' AND date(q.created_at) = substr(q.created_at, 1, 10)))
 FROM inbound_strand s WHERE s.head_seq IS NOT NULL
 
 -- name: oldest postgres

@@ -10,8 +10,9 @@ from pillarbox.errors import NotCancelable, NotRetryable, OptedOut
 from pillarbox.outbound import settling
 from pillarbox.outbound.candidates import OPTED_OUT
 from pillarbox.outbound.ids import new_id
-from pillarbox.outbound.lane import FORGOTTEN, queries
+from pillarbox.outbound.lane import queries
 from pillarbox.outbound.reading import unknown_message
+from pillarbox.outbound.taking import FORGOTTEN
 from pillarbox.outbound.tenants import unknown_tenant
 from pillarbox.storage import Row, Step
 

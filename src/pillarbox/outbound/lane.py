@@ -11,13 +11,11 @@ from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import (
     EVER,
-    SAID,
     Candidate,
     ReadyTenant,
     Walk,
     candidate,
     counted,
-    damaged_among,
     in_turns,
     opted_out_among,
     overtaken,
@@ -26,7 +24,7 @@ from pillarbox.outbound.candidates import (
     within_caps,
 )
 from pillarbox.outbound.model import Channel
-from pillarbox.outbound.settling import Ending
+from pillarbox.outbound.taking import take
 from pillarbox.storage import Database, Row, Statement, Step, instant, is_legible, legible, load_queries, together
 
 queries = load_queries("pillarbox.outbound")
@@ -36,7 +34,6 @@ _MOST_PROMOTED = 1000
 _MOST_TENANTS = 64
 _MOST_FRUITLESS = 16
 _MOST_BEGUN = 256
-FORGOTTEN = "The recipient was forgotten before it was sent."
 
 Held = Settlement[Parcel]
 
@@ -258,16 +255,17 @@ class OutboundLane:
             queries.hold_capped_tenants(tenant_ids=names, default_rate=self._default_rate),
             queries.ready(tenant_ids=names, each=-(-room.slots // len(chosen))),
         )
-        # One whose id was damaged is found by no statement: it stays where it is, and is passed over.
-        candidates = in_turns([candidate(*row) for row in rows if is_legible(row[0])], names)
+        # Who has a damaged id is found by no statement, and whose it is nobody knows: it stays where it is, and is passed over.
+        ours = set(names)
+        candidates = in_turns([candidate(*row) for row in rows if is_legible(row[0]) and row[1] in ours], names)
         unsent = overtaken(candidates, {each.tenant_id for each in chosen if not each.known}, now)
         sendable = [each for each in candidates if each.message_id not in unsent] if unsent else candidates
         fitting = within_caps(sendable, {row[0] for row in shared}, capped, now)
         places, _ = room.admit([each.tenant_id for each in fitting])
         admitted = [fitting[place] for place in places]
-        taken, refused = (yield from _take(admitted, lease, now)) if admitted else ({}, {})
+        taken, refused = (yield from take(queries, admitted, lease, now)) if admitted else ({}, {})
         unsent |= refused
-        going = [each for each in admitted if each.message_id not in refused]
+        going = [each for each in admitted if each.message_id in taken]
         closing = settling.closing(queries, unsent, now) if unsent else []
         spent = counted(going, capped, now)
         counting = [queries.count_sends(rows=spent)] if spent else []
@@ -275,25 +273,6 @@ class OutboundLane:
             yield from together(*closing, *counting)
         ways = {row[0]: (row[1], row[2]) for row in (*shared, *capped)}
         return [_strand(each, *taken[each.message_id], *ways[each.tenant_id], now) for each in going], len(unsent)
-
-
-def _take(
-    admitted: Sequence[Candidate], lease: Lease, now: datetime
-) -> Step[tuple[dict[str, tuple[Row, Row]], dict[str, Ending]]]:
-    """Take messages; the mark and the content of each, and those among them that nobody wants or may read any more."""
-    contacts = {(each.tenant_id, contact) for each in admitted for contact in each.contacts}
-    message_ids = [each.message_id for each in admitted]
-    opted, contents, marks = yield from together(
-        queries.opted_out(rows=sorted(contacts)),
-        queries.contents(message_ids=message_ids),
-        queries.take(message_ids=message_ids, now=now, lease_until=now + lease.length, holder=lease.holder),
-    )
-    said = {row[0]: row for row in contents if row[SAID] is not None}
-    refused = damaged_among(said)
-    refused |= opted_out_among(admitted, opted)
-    if len(said) < len(admitted):
-        refused |= {key: Ending("canceled", FORGOTTEN) for key in message_ids if key not in said}
-    return {mark[0]: (mark, said[mark[0]]) for mark in marks if mark[0] in said}, refused
 
 
 def _strand(

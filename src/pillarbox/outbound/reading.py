@@ -101,8 +101,7 @@ def status(now: datetime) -> Step[OutboundStatus]:
     counts = dict((yield queries.counts()))
     ((failed,),) = yield queries.count_failed()
     ((unsent,),) = yield queries.count_unsent(most=_MOST_COUNTED)
-    arrivals = [legible(at) for (at,) in (yield queries.oldest_unsent())]
-    oldest = next((at for at in arrivals if at <= now), arrivals[0] if arrivals else None)
+    oldest = yield from _oldest(now)
     return OutboundStatus(
         pending=counts.get("ready", 0) + counts.get("scheduled", 0) - failed,
         processing=counts.get("sending", 0),
@@ -110,6 +109,14 @@ def status(now: datetime) -> Step[OutboundStatus]:
         oldest_age_seconds=None if oldest is None else max(0.0, (now - oldest).total_seconds()),
         failed_for_good=unsent,
     )
+
+
+def _oldest(now: datetime) -> Step[datetime | None]:
+    rows = yield queries.oldest_unsent()
+    if rows and legible(rows[0][0]) > now:
+        rows = [*(yield queries.oldest_few_unsent()), *rows]
+    arrivals = [legible(at) for (at,) in rows]
+    return next((at for at in arrivals if at <= now), arrivals[0] if arrivals else None)
 
 
 def item_from(row: Row, shown: Shown) -> MessageItem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from zlib import crc32
 
 DAMAGED = (
@@ -9,8 +10,8 @@ DAMAGED = (
 )
 
 
-_REPLACED = "\ufffd"
-"""What stands where a byte of no text was read."""
+_REPLACED = "\ufffd\U000e0001"
+"""What stands where a byte of no text was read: the sign that people know, and a tag that nobody writes any more."""
 
 
 def checksum(*texts: str | None) -> int:
@@ -28,6 +29,14 @@ def is_intact(stored: int | None, *texts: str | None) -> bool:
         return False
 
 
-def is_legible(text: str) -> bool:
-    """Whether every byte of a text that has no checksum could be read."""
-    return _REPLACED not in text
+def as_near_as_can_be(text: bytes) -> str:
+    """Bytes that were stored as text, with a mark that `is_legible` knows for each that is of none."""
+    return text.decode(errors="pillarbox-replaced")
+
+
+def is_legible(text: object) -> bool:
+    """Whether a text that has no checksum came from the disk as one: whole, and of no other type."""
+    return isinstance(text, str) and _REPLACED not in text
+
+
+codecs.register_error("pillarbox-replaced", lambda error: (_REPLACED, getattr(error, "end", 0)))

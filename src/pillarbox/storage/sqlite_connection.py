@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeDatabase
-from pillarbox.storage.checksum import DAMAGED
+from pillarbox.storage.checksum import DAMAGED, as_near_as_can_be
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import Illegible, drive
 from pillarbox.storage.values import bindable, bindable_rows
@@ -100,15 +100,18 @@ def _as_near_as_can_be(connection: apsw.Connection | apsw.Cursor, sql: str, para
     """The rows of a query, with a replacement character for every byte that is of no text: one row's damage stays its own."""
     itself = connection if isinstance(connection, apsw.Connection) else connection.connection
     with closing(itself.execute(sql, params)) as cursor:
-        columns = [f"c{number}" for number, _ in enumerate(cursor.get_description())]
+        try:
+            columns = [f"c{number}" for number, _ in enumerate(cursor.get_description())]
+        except apsw.ExecutionCompleteError:
+            # Somebody else has taken the rows away in the meantime.
+            return []
     texts = ", ".join(f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in columns)
     rows = connection.execute(
         f"WITH found({', '.join(columns)}) AS MATERIALIZED ({sql}) SELECT {texts} FROM found", params
     )
     return [
         tuple(
-            value.decode(errors="replace") if is_text else value
-            for value, is_text in zip(row[::2], row[1::2], strict=True)
+            as_near_as_can_be(value) if is_text else value for value, is_text in zip(row[::2], row[1::2], strict=True)
         )
         for row in rows
     ]
