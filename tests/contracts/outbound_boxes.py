@@ -94,8 +94,9 @@ class OutboundNode:
         return await self.lane.claim(self.lease, room=room or Room(slots, slots), now=self.now)
 
     async def claim_one(self) -> Strand[Parcel]:
-        (strand,) = await self.claim()
-        return strand
+        claimed = await self.claim()
+        assert len(claimed) == 1, "exactly one message was to be claimed"
+        return claimed[0]
 
     async def claimed_ids(self, slots: int = 64) -> list[str]:
         return [strand.key for strand in await self.claim(slots)]
