@@ -102,6 +102,10 @@ def run() -> None:
     what = options.what or ["table"]
     if unknown := set(what) - {*SUITES, *WHOLE}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if options.quick and (whole_alone := {"soak", "incident"} & set(what)):
+        parser.error(f"--quick: {' and '.join(sorted(whole_alone))} cannot be had for less; a soak takes --minutes")
+    if options.out and len(what) > 1 and {*what} & {*WHOLE}:
+        parser.error(f"--out {options.out}: one file holds one of {', '.join(what)}; measure them one by one")
     if options.only and (wrong := [name for name in what if not known(name, options.only)]):
         parser.error(f"--only {options.only}: nothing of {', '.join(wrong)} is called that")
     with tempfile.TemporaryDirectory(prefix="pillarbox-bench-", dir=work) as folder:

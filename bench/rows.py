@@ -62,9 +62,9 @@ def _peer(name: str, store: str, promise: str, *, takes_turns: bool = False) -> 
 ROWS = (
     *_ours("postgres"),
     _peer("PgQueuer", "postgres", f"{_REPEATED} once its heartbeat is too old", takes_turns=True),
-    _peer("Procrastinate", "postgres", "at least once if you write the task that finds stalled jobs"),
+    _peer("Procrastinate", "postgres", "at least once if you write the task that finds stalled jobs", takes_turns=True),
     _peer("Oban", "postgres", f"{_REPEATED} by its lifeline", takes_turns=True),
-    _peer("SAQ", "postgres", f"{_REPEATED} by its sweep"),
+    _peer("SAQ", "postgres", f"{_REPEATED} by its sweep", takes_turns=True),
     *_ours("sqlite"),
     _peer("Huey", "sqlite", "at most once: a job is taken out before it is run", takes_turns=True),
     _peer("SAQ", "redis", f"{_REPEATED} by its sweep", takes_turns=True),

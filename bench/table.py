@@ -103,7 +103,10 @@ def measure_raw(stores: Stores, kind: str, size: Size) -> Found:
 def _rates(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
     with stores.fresh(row.store) as url:
         put = _put_in(row, "produce", url, size, reports)
-        count = int(put.pop("count"))
+    del put["count"]
+    with stores.fresh(row.store) as url:
+        # Each drain is of a queue that was just filled, in the quickest way there is, as those of the turns are.
+        count = _fill(row, url, size, reports)
         with workers(row, url, 1, reports=reports) as started:
             drains = [drained(reports, count, size, _computing(started[0], stores))]
             memory = held(started[0].pid)

@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if find_spec("pytest") is None:
         parser.error("pytest is not installed here: run `make dev-setup`, then .venv/bin/python -m mutants")
     bugs = [bug for bug in BUGS if (options.only or "") in bug.name]
+    if not bugs:
+        parser.error(f"--only {options.only}: no planted bug has that in its name; mutants/bugs.py has them all")
     changed, began = is_changed(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pillarbox-mutants-") as folder:
         tree = copy_tree(Path(folder, "tree"))

@@ -134,6 +134,16 @@ DRAINING = (
         ("tests/engine/test_renewal.py::test_leases_are_renewed_while_the_event_loop_is_kept_busy",),
     ),
     Bug(
+        "who wakes up ends the leases that others took while it slept",
+        "src/pillarbox/storage/overlong.py",
+        "    if (yield queries.overlong(horizon=clock.now() + lease + _SPARE)):\n        now = clock.now()\n",
+        "    now = clock.now()\n    if (yield queries.overlong(horizon=now + lease + _SPARE)):\n        clock.now()\n",
+        (
+            "tests/contracts/test_outbound_lane.py"
+            "::test_who_stood_still_before_it_looked_cuts_no_hold_that_others_took_meanwhile",
+        ),
+    ),
+    Bug(
         "one destination may have every place of a node",
         "src/pillarbox/engine/room.py",
         "max(1, concurrency * 3 // 4)",

@@ -18,7 +18,7 @@ from typing import get_args
 from torture.again import check_again
 from torture.outcome import Outcome
 from torture.places import Kind
-from torture.plan import Plan
+from torture.plan import LIGHT_NODES, NODES, Plan
 from torture.playing import play
 from torture.result import summary, table, told, write
 
@@ -143,6 +143,16 @@ def _options(given: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(given)
     if options.nodes < 1:
         parser.error(f"--nodes {options.nodes}: there has to be at least one process that delivers")
+    for name in ("minutes", "messages", "kills"):
+        if getattr(options, name) < 0:
+            parser.error(f"--{name} {getattr(options, name)}: this cannot be less than nothing")
+    for name in ("pace", "lease", "round_messages"):
+        if getattr(options, name) <= 0:
+            parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: this has to be more than nothing")
+    if options.calm and options.kills:
+        parser.error("--calm strikes no process, so there will never be any --kills: leave one out")
+    if options.light and options.nodes not in (NODES, LIGHT_NODES):
+        parser.error(f"--light has {LIGHT_NODES} processes that deliver: leave out --nodes {options.nodes}")
     if options.every_kind and not options.minutes:
         parser.error("--every-kind goes on for up to two and a half times --minutes: say how many")
     if options.every_kind and options.calm:
@@ -162,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--messages", type=int, default=0, help="go on until so many were acknowledged")
     parser.add_argument("--kills", type=int, default=0, help="and until so many processes were killed")
     parser.add_argument("--round-messages", type=int, default=30_000, help="check, and begin anew, after so many")
-    parser.add_argument("--nodes", type=int, default=3, help="how many processes deliver")
+    parser.add_argument("--nodes", type=int, default=NODES, help="how many processes deliver")
     parser.add_argument("--pace", type=float, default=0.8, help="seconds between two faults, on average")
     parser.add_argument("--lease", type=float, default=8.0, help="seconds that a claim holds")
     parser.add_argument("--light", action="store_true", help="a few processes and producers only")

@@ -46,8 +46,9 @@ def become(arguments: list[str], log: str) -> None:
     from pillarbox.__main__ import main
     from pillarbox.engine import drain
 
-    # Those that come back settle and claim at the same time from few messages on; a round seldom has many at once.
-    drain._MANY = _FEW
+    # Every second node settles and claims at the same time from few messages on; a round seldom has many at once.
+    if "--node" in arguments and int(arguments[arguments.index("--node") + 1].lstrip("n")) % 2:
+        drain._MANY = _FEW
     try:
         main()
     except SystemExit as ended:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from torture.places import Kind
 
+NODES = 3
+LIGHT_NODES = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -17,7 +20,7 @@ class Plan:
     kills: int = 0
     seconds: float = 0.0
     round_messages: int = 30_000
-    nodes: int = 3
+    nodes: int = NODES
     callers: int = 2
     sessions: int = 24
     closers: int = 2
@@ -33,4 +36,4 @@ class Plan:
 
     def lightened(self) -> Plan:
         """The same with a few of everything, for machines with other things to do."""
-        return replace(self, nodes=2, sessions=8, closers=1, hook_sessions=3, senders=6, contenders=1)
+        return replace(self, nodes=LIGHT_NODES, sessions=8, closers=1, hook_sessions=3, senders=6, contenders=1)

@@ -31,5 +31,12 @@ async def producer(url: str) -> AsyncIterator[Producer]:
 async def work(url: str) -> None:
     # What this only annotates as a function may be arq's own record of one.
     functions: Any = [func(send, name="send", keep_result=0)]
-    worker = Worker(functions, redis_settings=RedisSettings.from_dsn(url), max_jobs=AT_ONCE, handle_signals=False)
+    # Looks more often than it does by itself, which would be every half a second.
+    worker = Worker(
+        functions,
+        redis_settings=RedisSettings.from_dsn(url),
+        max_jobs=AT_ONCE,
+        poll_delay=0.01,
+        handle_signals=False,
+    )
     await worker.async_run()

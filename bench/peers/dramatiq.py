@@ -17,7 +17,7 @@ AT_ONCE = 8
 
 
 def opened(url: str) -> tuple[RedisBroker, Any]:
-    broker = RedisBroker(url=url, middleware=[])
+    broker = RedisBroker(url=url)
     dramatiq.set_broker(broker)
 
     def send(text: str) -> None:

@@ -366,8 +366,16 @@ def _is_me(holder: str) -> bool:
 async def test_a_lease_that_was_cut_is_known_all_the_same(here: Pillarbox, there: Pillarbox) -> None:
     assert (await rest(here, asyncio.Event())).withdraw() is None
     stored = await there.hooks.post("s", "agent_stop")
-    half = LEASE.length / 2
-    await there.hooks.lane.straighten(now=there.database.clock.now(), longest_wait=half, lease=half)
+    (lengthen,) = parse_queries(
+        "-- name: lengthen\nUPDATE hook_strand SET lease_until = :at WHERE lease_until IS NOT NULL"
+    )
+    clock, half = there.database.clock, LEASE.length / 2
+
+    def work() -> Step[None]:
+        yield lengthen(at=clock.now() + timedelta(days=1))
+
+    await there.database.write(work)
+    await there.hooks.lane.straighten(clock=clock, longest_wait=half, lease=half)
     (strand,) = (await turn(here)).handed
     assert [row.id for row in strand.rows] == [stored.id]
 

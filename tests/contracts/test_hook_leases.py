@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from pillarbox.engine import Delivered, Failed, Retry, Skipped
+from tests.contracts.asleep import AsleepClock
 from tests.contracts.hook_boxes import HookNode, another, hook_node_at, reports_on
 
 LEASE = 30.0
@@ -186,7 +187,7 @@ async def test_rows_that_wait_longer_than_the_lease_behind_a_slow_head_stay_held
     await here.post_all("s", PROMPT, STOP, PROMPT)
     strand = await here.claim_one()
     for _ in range(5):
-        here.clock.advance(LEASE - 1)
+        here.clock.advance(LEASE - 2)
         assert here.renew(strand) == [strand]
         assert await there.claim() == []
     assert await here.settle(strand)
@@ -221,16 +222,29 @@ async def test_waits_and_leases_that_a_clock_made_too_long_are_cut(here: HookNod
     await here.node.sql(
         "UPDATE hook_strand SET lease_until = :at WHERE session_id = 'held'", at=here.now + timedelta(days=400)
     )
-    await here.lane.straighten(now=here.now, longest_wait=seconds(20), lease=here.lease.length)
+    await here.lane.straighten(clock=here.clock, longest_wait=seconds(20), lease=here.lease.length)
     assert await here.lane.next_due(now=here.now) == here.now + seconds(20)
     assert (await here.records("waiting"))[0].next_attempt_at == here.now + seconds(20)
     here.clock.advance(LEASE)
     assert sorted(strand.key for strand in await there.claim()) == ["held", "waiting"]
 
 
+async def test_who_stood_still_before_it_looked_cuts_no_hold_that_others_took_meanwhile(
+    here: HookNode, there: HookNode
+) -> None:
+    await here.node.open("s")
+    await here.post("s")
+    await here.claim_one()
+    clock = AsleepClock(here.clock)
+    await there.lane.straighten(clock=clock, longest_wait=seconds(60), lease=here.lease.length)
+    assert clock.woke
+    here.clock.advance(LEASE - 2)
+    assert await there.claim() == []
+
+
 async def test_straightening_leaves_ordinary_waits_alone(here: HookNode) -> None:
     await here.node.open("s")
     await here.post("s")
     await here.settle(await here.claim_one(), Retry("away", here.now + seconds(50)))
-    await here.lane.straighten(now=here.now, longest_wait=seconds(60), lease=here.lease.length)
+    await here.lane.straighten(clock=here.clock, longest_wait=seconds(60), lease=here.lease.length)
     assert await here.lane.next_due(now=here.now) == here.now + seconds(50)

@@ -8,6 +8,7 @@ import pytest
 from pillarbox.engine import Delivered, Failed, Retry, Room, Settlement, Skipped
 from pillarbox.errors import AlreadyEnded, NotFound, SessionClosed
 from pillarbox.sessions import SessionChange
+from tests.contracts.asleep import AsleepClock
 from tests.contracts.boxes import MINUTE, Node
 
 LEASE = 301.0
@@ -567,7 +568,7 @@ async def test_waits_and_leases_that_a_clock_made_too_long_are_cut(node: Node, o
     await node.sql(
         "UPDATE inbound_strand SET lease_until = :at WHERE session_id = 'held'", at=node.now + timedelta(days=400)
     )
-    await node.lane.straighten(now=node.now, longest_wait=seconds(300), lease=node.lease.length)
+    await node.lane.straighten(clock=node.clock, longest_wait=seconds(300), lease=node.lease.length)
     assert await node.lane.next_due(now=node.now) == node.now + seconds(300)
     node.clock.advance(LEASE)
     assert sorted(strand.key for strand in await other.claim()) == ["held", "waiting"]
@@ -577,8 +578,21 @@ async def test_straightening_leaves_ordinary_waits_alone(node: Node) -> None:
     await node.open("s")
     await node.put("s")
     await node.settle(await node.claim_one(), Retry("away", node.now + seconds(200)))
-    await node.lane.straighten(now=node.now, longest_wait=seconds(300), lease=node.lease.length)
+    await node.lane.straighten(clock=node.clock, longest_wait=seconds(300), lease=node.lease.length)
     assert await node.lane.next_due(now=node.now) == node.now + seconds(200)
+
+
+async def test_who_stood_still_before_it_looked_cuts_no_hold_that_others_took_meanwhile(
+    node: Node, other: Node
+) -> None:
+    await node.open("s")
+    await node.put("s")
+    await node.claim_one()
+    clock = AsleepClock(node.clock)
+    await other.lane.straighten(clock=clock, longest_wait=seconds(300), lease=node.lease.length)
+    assert clock.woke
+    node.clock.advance(LEASE - 2)
+    assert await other.claim() == []
 
 
 # Pruning

@@ -11,6 +11,7 @@ from pillarbox.engine import Delivered, Failed, Retry, Room, Settlement, Skipped
 from pillarbox.outbound.model import NewTenant, TenantSettings
 from pillarbox.outbound.policy import OutboundPolicy
 from pillarbox.outbound.settling import EXPIRED, WENT_AWAY
+from tests.contracts.asleep import AsleepClock
 from tests.contracts.outbound_boxes import (
     OutboundNode,
     accepted,
@@ -584,9 +585,21 @@ async def test_a_lease_that_a_wrong_clock_made_too_long_is_cut(node: OutboundNod
     message_id = await node.put()
     await node.claim_one()
     await node.sql("UPDATE message_queue SET lease_until = :at::instant", at=node.later(1_000_000))
-    await node.lane.straighten(now=node.now, lease=node.lease.length)
+    await node.lane.straighten(clock=node.clock, lease=node.lease.length)
     assert await node.claim() == []
     node.clock.advance(LEASE)
+    assert await node.claimed_ids() == [message_id]
+
+
+async def test_who_stood_still_before_it_looked_cuts_no_hold_that_others_took_meanwhile(node: OutboundNode) -> None:
+    message_id = await node.put()
+    await node.claim_one()
+    clock = AsleepClock(node.clock)
+    await node.lane.straighten(clock=clock, lease=node.lease.length)
+    assert clock.woke
+    node.clock.advance(LEASE - 2)
+    assert await node.claim() == []
+    node.clock.advance(2)
     assert await node.claimed_ids() == [message_id]
 
 

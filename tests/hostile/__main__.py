@@ -45,8 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.result is not None and is_changed():
         parser.error(f"{options.result} is left as it was: what would be tried is not what is committed")
+    known = sorted({room_of(endpoint) for endpoint in ENDPOINTS})
+    if unknown := sorted(set(options.room or ()) - set(known)):
+        parser.error(f"--room {unknown[0]}: there is no such part; those are {', '.join(known)}")
     counted, failed = dict[str, Tally](), list[str]()
-    rooms = options.room or sorted({room_of(endpoint) for endpoint in ENDPOINTS})
+    rooms = options.room or known
     with tempfile.TemporaryDirectory(prefix="pillarbox-hostile-") as folder, asyncio.Runner() as runner:
         # An interrupt while a loop is being made leaves half of one, which complains.
         runner.get_loop()
@@ -80,7 +83,10 @@ def summary(counted: dict[str, Tally], failed: list[str], options: argparse.Name
     for tally in counted.values():
         total.add(tally)
     return {
-        "command": f"python -m tests.hostile --seed {options.seed} --share {options.share}",
+        "command": " ".join(
+            [f"python -m tests.hostile --seed {options.seed} --share {options.share}"]
+            + [f"--room {room}" for room in options.room or ()]
+        ),
         "seed": options.seed,
         "commit": commit(),
         "machine": machine(),

@@ -130,6 +130,8 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "supersede": ("primary key", queries.supersede(rows=[(row, row + 1, "tool_use") for row in ids], now=NOW)),
         "take_rows": ("primary key", queries.take_rows(ids=ids)),
         "overdue": (lease, leases.overdue(now=NOW, limit=500)),
+        "overlong": (lease, leases.overlong(horizon=NOW)),
+        "cut_leases": (lease, leases.cut_leases(horizon=NOW, lease_until=NOW)),
         "rescue_rows": (order, queries.rescue_rows(rows=heads, now=NOW, deaths=3, later=NOW)),
         "rescue_behind": (order, queries.rescue_behind(rows=heads, now=NOW)),
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),

@@ -121,6 +121,8 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
             queries.due_heads_of(served_by="any", destination="http://01", now=NOW, limit=AT_ONCE),
         ),
         "overdue": ("idx_inbound_strand_lease", leases.overdue(now=NOW, limit=500)),
+        "overlong": ("idx_inbound_strand_lease", leases.overlong(horizon=NOW)),
+        "cut_leases": ("idx_inbound_strand_lease", leases.cut_leases(horizon=NOW, lease_until=NOW)),
         "earliest_due": ("idx_inbound_strand_due", queries.earliest_due(served_by="any")),
         "earliest_lease": ("idx_inbound_strand_lease", leases.earliest_lease()),
         "duplicates": ("idx_inbound_queue_source_dedup", queries.duplicates(rows=sources)),

@@ -5,7 +5,8 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -18,6 +19,7 @@ from pillarbox.storage.migrate import rehearse
 from pillarbox.storage.sqlite import SqliteDatabase
 from tests.contracts import notes
 from tests.contracts.notes import add, ids, with_notes
+from tests.crash.traffic import post
 from tests.servers.daemon import Daemon
 from tests.troubles.disks import small_disk
 
@@ -87,6 +89,38 @@ async def test_a_database_that_turns_read_only_refuses_and_takes_messages_again_
         assert await ids(database) == [1, 2]
 
 
+@contextmanager
+def read_only(daemon: Daemon) -> Iterator[None]:
+    """While this lasts, whatever a process writes to its files is answered as by a file system that has turned read-only."""
+    calls = "pwrite64,pwritev,ftruncate,fallocate"
+    inject = ["-e", f"trace={calls}", "-e", f"inject={calls}:error=EROFS"]
+    command = ["strace", "-f", "-o", os.devnull, *inject, "-p", str(daemon.pid)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr
+        try:
+            assert "attached" in tracer.stderr.readline()
+            yield
+        finally:
+            tracer.terminate()
+
+
+def test_a_server_whose_file_system_turns_read_only_acknowledges_nothing_and_goes_on_when_it_is_over(
+    sqlite_url: str,
+) -> None:
+    with Daemon(sqlite_url, "--no-workers") as daemon:
+        assert daemon.call("POST", "/v1/sessions", {"session_id": "s1", "target": {"kind": "none"}})[0] == 201
+        before = post(daemon, "s1", "before")
+        with read_only(daemon):
+            status, answer = daemon.call("POST", "/v1/inbound", {"session_id": "s1", "origin": "t", "content": "lost"})
+            assert (status, answer["status"]) == (503, 503)
+            assert daemon.call("GET", "/readyz")[0] == 503
+            assert daemon.call("GET", f"/v1/inbound/{before}")[0] == 200
+        daemon.until("/readyz")
+        after = post(daemon, "s1", "after")
+        _, listed = daemon.call("GET", "/v1/inbound?session_id=s1")
+    assert [message["id"] for message in listed["items"]] == [before, after]
+
+
 @pytest.fixture
 async def box(sqlite_url: str) -> AsyncIterator[Pillarbox]:
     async with Pillarbox.open(sqlite_url) as box:
@@ -125,7 +159,7 @@ async def test_what_holds_for_a_connection_cannot_be_weakened_by_the_file(sqlite
         ]
 
 
-@pytest.mark.parametrize("kind", ["fuse.sshfs"])
+@pytest.mark.parametrize("kind", ["fuse.sshfs", "nfs4", "cifs"])
 def test_a_database_on_a_network_share_is_warned_of_by_serve_and_doctor(tmp_path: Path, kind: str) -> None:
     mounts, share = tmp_path / "mounts", tmp_path / "share"
     mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/export {share} {kind} rw 0 0\nproc /proc proc rw 0 0\n")

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
+from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.hooks import strands
 from pillarbox.hooks.coalesce import Mark, Run, begin, coalesce, mark_from
@@ -16,7 +17,7 @@ from pillarbox.hooks.model import HookRow, row_from
 from pillarbox.hooks.offers import Offer, Offers, Resting, forget, hands_over, offering
 from pillarbox.hooks.settling import Held, has_ended, settled_row, settled_strand, sorted_out, what_is_behind
 from pillarbox.hooks.strands import Locked, queries
-from pillarbox.storage import UNREADABLE, Database, Row, Step, instant, is_legible, legible, together
+from pillarbox.storage import UNREADABLE, Database, Row, Step, cut_overlong, instant, is_legible, legible, together
 from pillarbox.strands import StrandLeases
 
 _MOST_RESCUED = 500
@@ -186,13 +187,14 @@ class HookLane(StrandLeases[HookRow]):
         deleted, more, self._pruned_up_to = await self._database.write(work)
         return deleted, more
 
-    async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
+    async def straighten(self, *, clock: Clock, longest_wait: timedelta, lease: timedelta) -> None:
         """Cut waits and leases that a clock which was set back has made too long."""
 
         def work() -> Step[None]:
-            if cut := (yield queries.pull_in(horizon=now + longest_wait)):
-                yield queries.pull_in_rows(rows=cut, horizon=now + longest_wait)
-            yield self._leases.cut_leases(horizon=now + lease)
+            yield from cut_overlong(self._leases, clock, lease)
+            horizon = clock.now() + longest_wait
+            if cut := (yield queries.pull_in(horizon=horizon)):
+                yield queries.pull_in_rows(rows=cut, horizon=horizon)
 
         await self._database.write(work)
 

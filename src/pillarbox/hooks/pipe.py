@@ -305,7 +305,7 @@ class Hooks:
 
     async def _straighten(self) -> bool:
         longest = timedelta(seconds=self._policy.backoff.longest)
-        await self.lane.straighten(now=self._clock.now(), longest_wait=longest, lease=self._policy.lease)
+        await self.lane.straighten(clock=self._clock, longest_wait=longest, lease=self._policy.lease)
         return False
 
     def _shown(self, record: HookRecord) -> HookRecord:

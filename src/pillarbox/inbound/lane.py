@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.inbound import strands, upkeep
 from pillarbox.inbound.model import Parcel, message_from
@@ -19,6 +20,7 @@ from pillarbox.storage import (
     Row,
     Statement,
     Step,
+    cut_overlong,
     ending,
     instant,
     is_intact,
@@ -130,12 +132,12 @@ class InboundLane(StrandLeases[Parcel]):
         self._pruned_up_to = pruned.up_to
         return pruned
 
-    async def straighten(self, *, now: datetime, longest_wait: timedelta, lease: timedelta) -> None:
+    async def straighten(self, *, clock: Clock, longest_wait: timedelta, lease: timedelta) -> None:
         """Cut waits and leases that a clock which was set back has made too long."""
 
         def work() -> Step[None]:
-            yield from upkeep.straighten(now + longest_wait)
-            yield self._leases.cut_leases(horizon=now + lease)
+            yield from cut_overlong(self._leases, clock, lease)
+            yield from upkeep.straighten(clock.now() + longest_wait)
 
         await self._database.write(work)
 

@@ -331,7 +331,7 @@ class Inbound:
     async def _straighten(self) -> bool:
         policy = self._policy
         longest = timedelta(seconds=policy.backoff.longest) + policy.startup_gate
-        await self.lane.straighten(now=self._clock.now(), longest_wait=longest, lease=policy.lease)
+        await self.lane.straighten(clock=self._clock, longest_wait=longest, lease=policy.lease)
         return False
 
     def _shown(self, message: InboundMessage) -> InboundMessage:

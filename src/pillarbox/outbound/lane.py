@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
+from pillarbox.clock import Clock
 from pillarbox.engine import Batch, Lease, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
@@ -25,7 +26,18 @@ from pillarbox.outbound.candidates import (
 )
 from pillarbox.outbound.model import Channel
 from pillarbox.outbound.taking import take
-from pillarbox.storage import Database, Row, Statement, Step, instant, is_legible, legible, load_queries, together
+from pillarbox.storage import (
+    Database,
+    Row,
+    Statement,
+    Step,
+    cut_overlong,
+    instant,
+    is_legible,
+    legible,
+    load_queries,
+    together,
+)
 
 queries = load_queries("pillarbox.outbound")
 
@@ -169,13 +181,9 @@ class OutboundLane:
             await self._database.write(end)
         return bool(dead)
 
-    async def straighten(self, *, now: datetime, lease: timedelta) -> None:
+    async def straighten(self, *, clock: Clock, lease: timedelta) -> None:
         """Cut leases that a clock which was set back has made too long."""
-
-        def work() -> Step[None]:
-            yield queries.cut_leases(horizon=now + lease)
-
-        await self._database.write(work)
+        await self._database.write(partial(cut_overlong, queries, clock, lease))
 
     async def _begin_set(self, items: Sequence[tuple[Parcel, datetime]]) -> list[bool]:
         parcels = {parcel.id: parcel for parcel, _ in items}

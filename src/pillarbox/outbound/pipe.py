@@ -330,5 +330,5 @@ class Outbound:
         return (await self.prune())[1]
 
     async def _straighten(self) -> bool:
-        await self.lane.straighten(now=self._clock.now(), lease=self._policy.lease)
+        await self.lane.straighten(clock=self._clock, lease=self._policy.lease)
         return False

@@ -267,8 +267,11 @@ SELECT DISTINCT holder FROM message_queue WHERE lease_until IS NOT NULL
 -- name: end_leases
 UPDATE message_queue SET lease_until = :now WHERE lease_until > :now AND holder :in(holders text)
 
+-- name: overlong bears_damage
+SELECT lease_until FROM message_queue WHERE lease_until > :horizon ORDER BY lease_until LIMIT 1
+
 -- name: cut_leases
-UPDATE message_queue SET lease_until = :horizon WHERE lease_until > :horizon
+UPDATE message_queue SET lease_until = :lease_until WHERE lease_until > :horizon
 
 -- name: oldest_messages bears_damage
 -- A stretch of the history by age, on its primary key: ids grow with time.

@@ -2,6 +2,7 @@
 
 from pillarbox.storage.checksum import DAMAGED, checksum, is_intact, is_legible
 from pillarbox.storage.database import Database, News, Params, Row, Statement, Step, Work, ending, together
+from pillarbox.storage.overlong import cut_overlong
 from pillarbox.storage.queries import Query, load_queries
 from pillarbox.storage.values import UNREADABLE, instant, instant_or_none, legible, legible_or_none
 
@@ -17,6 +18,7 @@ __all__ = [
     "Step",
     "Work",
     "checksum",
+    "cut_overlong",
     "ending",
     "instant",
     "instant_or_none",

@@ -93,9 +93,9 @@ def _apply(known: list[Migration], now: Callable[[], datetime]) -> Step[list[str
 
 
 async def rehearse(database: Database) -> None:
-    """Write for real, change nothing: raises whatever a message would meet."""
+    """Write for real, and nothing that anybody reads: raises whatever a message would meet."""
 
     def work() -> Step[None]:
-        yield _queries.rehearse()
+        yield _queries.rehearse(now=database.clock.now())
 
     await database.write_new(work)

@@ -25,6 +25,7 @@ MEMORY = ":memory:"
 _NO_ROOM_FOR_INDEX = apsw.SQLITE_IOERR_SHMSIZE
 _UNNAMED = "the database file"
 _NO_FOLDER = "check that its folder exists and may be written"
+_NOT_TAKEN = "the disk does not take what is written: check it"
 _NOT_ALLOWED = "check the owner and mode of the file and its folder"
 
 
@@ -135,6 +136,11 @@ def is_full(error: Exception) -> bool:
     return isinstance(error, apsw.FullError) or getattr(error, "extendedresult", 0) == _NO_ROOM_FOR_INDEX
 
 
+def is_refused(error: Exception) -> bool:
+    """Whether the disk did not take what was written: nothing of it counts, and what was there before is as it was."""
+    return getattr(error, "extendedresult", 0) in (apsw.SQLITE_IOERR_WRITE, apsw.SQLITE_IOERR_TRUNCATE)
+
+
 def translated(error: apsw.Error, path: str = "") -> Exception:
     """What an SQLite error means to a caller; a bug of ours stays what it is."""
     path = path or _UNNAMED
@@ -155,6 +161,8 @@ def translated(error: apsw.Error, path: str = "") -> Exception:
             return Unavailable(
                 f"Cannot use {path}: it is damaged; run `pillarbox doctor`, or restore a backup with `pillarbox restore FILE`."
             )
+        case _ if is_refused(error):
+            return Unavailable(f"The database cannot be written; {_obstacle(path) or _NOT_TAKEN}.")
         case apsw.IOError():
             return Unavailable("The disk answered with an I/O error; check it and restart.")
         case _:

@@ -28,7 +28,7 @@ from pillarbox.storage.log_room import lay_out
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.queries import load_queries
 from pillarbox.storage.reserve import Reserve
-from pillarbox.storage.sqlite_connection import execute, execute_one, is_full, translated
+from pillarbox.storage.sqlite_connection import execute, execute_one, is_full, is_refused, translated
 from pillarbox.storage.standing import Stand
 from pillarbox.storage.whereabouts import Whereabouts
 
@@ -279,7 +279,7 @@ class Writer:
         connection.execute("RELEASE job")
 
     def _after_failure(self, jobs: list[_Job[Any]], error: Exception) -> None:
-        if isinstance(error, apsw.IOError) and not is_full(error):
+        if isinstance(error, apsw.IOError) and not is_full(error) and not is_refused(error):
             # A failed fsync may have lost pages that later ones would build on: only a restart reads what is truly there.
             self._broken = Unavailable("The disk answered with an I/O error; check it and restart.")
         if len(jobs) > 1 and self._broken is None and not isinstance(error, apsw.BusyError):

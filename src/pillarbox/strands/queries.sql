@@ -9,8 +9,11 @@ SELECT DISTINCT holder FROM {strand} WHERE lease_until IS NOT NULL
 -- name: end_leases
 UPDATE {strand} SET lease_until = :now WHERE lease_until > :now AND holder :in(holders text)
 
+-- name: overlong bears_damage
+SELECT lease_until FROM {strand} WHERE lease_until > :horizon ORDER BY lease_until LIMIT 1
+
 -- name: cut_leases
-UPDATE {strand} SET lease_until = :horizon WHERE lease_until > :horizon
+UPDATE {strand} SET lease_until = :lease_until WHERE lease_until > :horizon
 
 -- name: renew
 -- Only what is still held under the same token; locked in the order of ids first.
