@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,12 @@ import psycopg
 from torture.journal import entries
 
 Entry = dict[str, Any]
+_OF_A_BUG = (
+    "Traceback (most recent call last)",
+    "bug in Pillarbox",
+    "Task exception was never retrieved",
+    "never awaited",
+)
 
 
 class Message(NamedTuple):
@@ -111,6 +117,7 @@ class Evidence:
     reported: list[Entry] = field(default_factory=list)
     moments: list[Entry] = field(default_factory=list)
     stalls: list[Entry] = field(default_factory=list)
+    bugs: list[Entry] = field(default_factory=list)
     one_writer: bool = False
     nodes: int = 2
     lease: float = 4.0
@@ -135,6 +142,7 @@ def gather(folder: Path, database: str, *, nodes: int, lease: float, inbox_lease
     found.faults = list(entries(folder / "faults.jsonl"))
     found.reported = list(entries(folder / "reported.jsonl"))
     found.moments = list(entries(folder / "moments.jsonl"))
+    found.bugs = list(_bugs(folder))
     _read_tables(found, _reader(database))
     return found
 
@@ -142,6 +150,14 @@ def gather(folder: Path, database: str, *, nodes: int, lease: float, inbox_lease
 def read_ledger(folder: Path) -> list[Entry]:
     """What producers and callers wrote down; what each did is in the order in which it did it."""
     return [entry for path in [folder / "ledger.jsonl", *folder.glob("caller-*.jsonl")] for entry in entries(path)]
+
+
+def _bugs(folder: Path) -> Iterator[Entry]:
+    """What nodes wrote that they write only where something is wrong with themselves."""
+    for log in sorted(folder.glob("n[0-9]*.log")):
+        for line in log.read_text(errors="replace").splitlines():
+            if any(mark in line for mark in _OF_A_BUG):
+                yield {"node": log.stem, "said": line}
 
 
 def _read_tables(found: Evidence, read: Any) -> None:

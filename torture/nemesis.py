@@ -166,7 +166,9 @@ class Nemesis:
                 return None
             node = chance.choice(free)
             node.trouble.acquire()
-            return node
+        if not node.alive:
+            self._note("found dead", time.monotonic(), node.name)
+        return node
 
     def _kill(self, chance: random.Random) -> None:
         if (node := self._free(chance)) is None:

@@ -103,7 +103,9 @@ def _torment(
     onlooker.close()
     ask(folder, [node.port for node in stage.nodes if node.port], stage.target, outcome.seed)
     for node in stage.nodes:
-        if (code := node.terminate()) != 0:
+        if not node.alive:
+            outcome.violations.append(Violation("living", f"{node.name} had ended by itself"))
+        elif (code := node.terminate()) != 0:
             outcome.violations.append(Violation("stopping", f"{node.name} ended with {code} at rest"))
 
 

@@ -36,8 +36,22 @@ def whoever_is_told_to_stop_ends_well(evidence: Evidence) -> Iterator[str]:
             yield f"{fault['node']} ended with {fault['exit']} {fault['at']:.1f}"
 
 
+def nobody_ends_unless_told_or_struck(evidence: Evidence) -> Iterator[str]:
+    """Who is about to be struck, or told to stop, still runs."""
+    for fault in evidence.faults:
+        if fault["fault"] == "found dead":
+            yield f"{fault['node']} had ended by itself before {fault['at']:.1f}"
+
+
+def no_log_tells_of_a_bug(evidence: Evidence) -> Iterator[str]:
+    for line in evidence.bugs:
+        yield f"{line['node']} said: {line['said']}"
+
+
 RULES: dict[str, Rule] = {
     "answers": answers_are_expected,
+    "living": nobody_ends_unless_told_or_struck,
+    "bugs": no_log_tells_of_a_bug,
     "stopping": whoever_is_told_to_stop_ends_well,
     **INBOUND_RULES,
     **HOOK_RULES,

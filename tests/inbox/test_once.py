@@ -348,9 +348,12 @@ async def test_other_arguments_are_checked_too(inbox: Inbox) -> None:
         assert refused.value.field == field
 
 
+LEASE = 1.5
+
+
 @pytest.fixture
 async def box(database_url: str) -> AsyncIterator[Pillarbox]:
-    settings = Settings(inbox=InboxSettings(lease_seconds=0.5))
+    settings = Settings(inbox=InboxSettings(lease_seconds=LEASE))
     async with Pillarbox.open(database_url, settings=settings, node="here") as opened:
         yield opened
 
@@ -377,7 +380,7 @@ async def test_a_box_has_an_inbox_that_counts(box: Pillarbox) -> None:
 
 async def test_a_slow_body_keeps_its_key_on_a_real_database(box: Pillarbox) -> None:
     async with box.inbox.once("k"):
-        until = asyncio.get_running_loop().time() + 1.2
+        until = asyncio.get_running_loop().time() + 1.2 * LEASE
         while asyncio.get_running_loop().time() < until:
             assert (await box.inbox.try_begin("k")).status == "Busy"
             await asyncio.sleep(0.02)

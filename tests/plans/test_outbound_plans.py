@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pillarbox.outbound import reading
+from pillarbox.outbound import forgetting, reading
 from pillarbox.outbound.lane import queries
 from pillarbox.storage import Statement, load_queries
 from pillarbox.storage.migrate import migrations
@@ -201,7 +201,7 @@ def looks() -> dict[str, tuple[str, Statement]]:
         "list_trouble": (trouble, reading.queries.list_trouble(tenant_id=tenant(1), status="failed", **listed)),
         "messages_of_contact": (
             "idx_message_history_contact",
-            queries.messages_of_contact(tenant_id=tenant(1), contact="c1", limit=100),
+            forgetting.queries.messages_of_contact(tenant_id=tenant(1), contact="c1", limit=100),
         ),
     } | log_looks()
 

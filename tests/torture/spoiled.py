@@ -27,6 +27,8 @@ SPOILED: list[tuple[str, str, Spoil]] = [
         with_entry("ledger", **noted("answers", "unexpected", 1, what="x", status=500, answer="")),
     ),
     ("a node that ends badly", "stopping", with_entry("faults", fault="sigterm", node="n0", at=9, until=9.5, exit=1)),
+    ("a node that ended by itself", "living", with_entry("faults", fault="found dead", node="n0", at=9, until=9)),
+    ("a log that tells of a bug", "bugs", with_entry("bugs", node="n0", said="Traceback (most recent call last):")),
     ("a message without a row", "inbound: nothing lost", without_row("messages", 1)),
     ("a message that never came", "inbound: nothing lost", without(2, "inbound")),
     ("a message that still waits", "inbound: nothing lost", with_row("messages", 1, status="failed")),

@@ -32,6 +32,12 @@ async def test_a_kept_folder_is_checked_again_by_the_rules(
     said = capsys.readouterr().out
     assert said.startswith("seed 7: 1 acknowledged, 0 faults, 0 repetitions, 1 violations\n  BROKEN hooks, receivers: ")
     assert f"everything is in {tmp_path}" in said
+    (tmp_path / "n1.log").write_text("Traceback (most recent call last):\n")
+    (tmp_path / "caller0.log").write_text("Traceback (most recent call last):\n")
+    assert main(["--check", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "BROKEN bugs: n1 said: Traceback" in said
+    assert "caller0" not in said, "that one is a program of the torture's own"
 
 
 def test_a_folder_without_evidence_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

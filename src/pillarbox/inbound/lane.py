@@ -10,6 +10,7 @@ from functools import partial
 from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Failed, Lease, Retry, Room, Settlement, Skipped, Standby, Strand, Turn
 from pillarbox.inbound import strands, upkeep
+from pillarbox.inbound.looks import Looks
 from pillarbox.inbound.model import Parcel, message_from
 from pillarbox.inbound.strands import Locked, queries
 from pillarbox.sessions import Sessions
@@ -18,7 +19,6 @@ from pillarbox.storage import (
     UNREADABLE,
     Database,
     Row,
-    Statement,
     Step,
     cut_overlong,
     ending,
@@ -34,8 +34,6 @@ from pillarbox.text import printable
 log = logger(__name__)
 
 _MOST_RESCUED = 500
-_MOST_WALKED = 64
-_MOST_LOOKS = 8
 _EXCERPT = 200
 _STATUS, _TOKEN, _CHECKSUM, _TRACE = 10, 20, 22, 23
 _LONGEST_ERROR = 1000
@@ -64,13 +62,11 @@ class InboundLane(StrandLeases[Parcel]):
         sessions: Sessions,
     ) -> None:
         super().__init__(database, "inbound_strand")
-        self._serves = serves
         self._rescue = rescue
         self._gate = gate
         self._sessions = sessions
-        self._turns = 0
         self._pruned_up_to = 0
-        self._walked: dict[str, str] = {}
+        self._looks = Looks(serves)
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
@@ -111,7 +107,7 @@ class InboundLane(StrandLeases[Parcel]):
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         def work() -> Step[datetime | None]:
-            due = [queries.earliest_due(served_by=served_by) for served_by in self._serves()]
+            due = [queries.earliest_due(served_by=served_by) for served_by in self._looks.serves()]
             found = yield from together(self._leases.earliest_lease(), *due)
             return min((instant(at) for rows in found for (at,) in rows), default=None)
 
@@ -160,65 +156,16 @@ class InboundLane(StrandLeases[Parcel]):
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Row]]:
         """Rescue, then take strands; where a destination is full, from the others. Their rows are still to be taken."""
         heads: list[Row] = []
-        looks = self._looks(room, now)
+        looks = self._looks.for_due(room, now)
         overdue, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), *looks)
         if overdue:
             yield from self._rescue_strands(overdue, now)
             found = yield from together(*looks)
         room = yield from self._take_strands(found, heads, lease, room, now)
         if room.full and room.slots > 0:
-            found = yield from together(*(yield from self._looks_elsewhere(room, now)))
+            found = yield from together(*(yield from self._looks.elsewhere(room, now)))
             room = yield from self._take_strands(found, heads, lease, room, now)
         return heads
-
-    def _looks(self, room: Room, now: datetime) -> list[Statement]:
-        if room.full:
-            return []
-        return [
-            queries.due_heads(served_by=served_by, now=now, full=[], limit=room.slots)
-            for served_by in self._turned_serves()
-        ]
-
-    def _looks_elsewhere(self, room: Room, now: datetime) -> Step[list[Statement]]:
-        """Where else something is due: a few destinations at a time, going round, so that none is waded through.
-
-        Where such a round finds nothing and has not seen all, everything is looked through.
-        """
-        looks = []
-        serves = self._serves()
-        walks = yield from together(
-            *(
-                queries.due_destinations(
-                    served_by=served_by,
-                    after=self._walked.get(served_by, ""),
-                    steps=_MOST_WALKED,
-                    full=room.full,
-                    now=now,
-                )
-                for served_by in serves
-            )
-        )
-        for served_by, walk in zip(serves, walks, strict=True):
-            seen_all = len(walk) < _MOST_WALKED and served_by not in self._walked
-            if len(walk) == _MOST_WALKED:
-                self._walked[served_by] = walk[-1][0]
-            else:
-                self._walked.pop(served_by, None)
-            found = [destination for destination, due in walk if due][:_MOST_LOOKS]
-            looks += [
-                queries.due_heads_of(served_by=served_by, destination=destination, now=now, limit=room.slots)
-                for destination in found
-            ]
-            if not found and not seen_all:
-                looks.append(queries.due_heads(served_by=served_by, now=now, full=room.full, limit=room.slots))
-        return looks
-
-    def _turned_serves(self) -> list[str]:
-        """What this process serves, beginning elsewhere each time so that none of it starves behind the rest."""
-        serves = list(self._serves())
-        self._turns += 1
-        first = self._turns % len(serves)
-        return serves[first:] + serves[:first]
 
     def _take_strands(
         self, found: list[list[Row]], heads: list[Row], lease: Lease, room: Room, now: datetime

@@ -1,4 +1,4 @@
-"""What operators and recipients do to messages: cancel, retry, opt out, be forgotten."""
+"""What operators and recipients do to messages: cancel, retry, opt out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pillarbox.outbound.candidates import OPTED_OUT
 from pillarbox.outbound.ids import new_id
 from pillarbox.outbound.lane import queries
 from pillarbox.outbound.reading import unknown_message
-from pillarbox.outbound.taking import FORGOTTEN
 from pillarbox.outbound.tenants import unknown_tenant
 from pillarbox.storage import Row, Step
 
@@ -85,19 +84,3 @@ def opt_out(
     added = yield queries.opt_out(rows=[new], now=now)
     rows = yield queries.opt_out_of(tenant_id=tenant_id, contact=contact, channel=channel)
     return rows[0], bool(added)
-
-
-def forget(tenant_id: str, contact: str, now: datetime, *, limit: int) -> Step[int]:
-    """Take a contact and what it was sent out of some messages; answers how many."""
-    found = yield queries.messages_of_contact(tenant_id=tenant_id, contact=contact, limit=limit)
-    message_ids = sorted(message_id for (message_id,) in found)
-    if message_ids:
-        waiting = [row[0] for row in (yield queries.lock_waiting(message_ids=message_ids))]
-        yield queries.forget_history(message_ids=message_ids, now=now)
-        if waiting:
-            yield from settling.cancel(queries, dict.fromkeys(waiting, FORGOTTEN), now)
-        yield queries.forget_attempts(message_ids=message_ids)
-        yield queries.remove_copies(message_ids=message_ids)
-        yield queries.forget_events(message_ids=message_ids)
-    yield queries.forget_opt_outs(tenant_id=tenant_id, contact=contact)
-    return len(message_ids)
