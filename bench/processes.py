@@ -34,24 +34,43 @@ class Reports:
         # Open for writing too, so that it does not end when a worker does.
         self._end = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)
         self._rest = b""
+        self._looking: list[float] = []
 
     def close(self) -> None:
         os.close(self._end)
         self.path.unlink()
 
     def wait(self, seconds: float) -> list[Stamp]:
-        """What has been reported, as soon as there is something; nothing when the time is over."""
-        if not select.select([self._end], [], [], max(0.0, seconds))[0]:
-            return []
-        came = self._rest + os.read(self._end, 1 << 16)
-        whole = len(came) - len(came) % RECORD.size
-        self._rest = came[whole:]
-        return [(sent, began) for sent, began in RECORD.iter_unpack(came[:whole])]
+        """The jobs that have been reported, as soon as there are some; nothing when the time is over."""
+        deadline = time.monotonic() + seconds
+        while (came := self._read(until(deadline))) is not None:
+            if came:
+                return came
+        return []
+
+    def looking(self, seconds: float) -> float:
+        """When the first worker began to look for jobs."""
+        while not self._looking:
+            if self._read(seconds) is None:
+                raise Failed("work: nobody looked for jobs in time")
+        return self._looking[0]
 
     def forget(self) -> None:
         """Drop what workers that have ended left behind."""
-        while self.wait(0):
+        while self._read(0) is not None:
             pass
+        self._looking.clear()
+
+    def _read(self, seconds: float) -> list[Stamp] | None:
+        """What has come, without who only looks; None when the time is over."""
+        if not select.select([self._end], [], [], max(0.0, seconds))[0]:
+            return None
+        came = self._rest + os.read(self._end, 1 << 16)
+        whole = len(came) - len(came) % RECORD.size
+        self._rest = came[whole:]
+        stamps = list(RECORD.iter_unpack(came[:whole]))
+        self._looking += [began for sent, began in stamps if not sent]
+        return [(sent, began) for sent, began in stamps if sent]
 
 
 class Process:

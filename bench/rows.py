@@ -11,7 +11,7 @@ _REPEATED = "at least once; the job of a dead worker is tried again"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One queue on one store; `package` is what must be installed for it, nothing for ours.
+    """One queue on one store; `package` is what must be installed for it, nothing for ours, which have a pipe.
 
     The drain and the idle latency of those that take turns are measured several times, one after the other and then again.
     """
@@ -22,6 +22,7 @@ class Row:
     promise: str
     package: str = ""
     takes_turns: bool = False
+    pipe: str = ""
 
     @property
     def key(self) -> str:
@@ -32,14 +33,18 @@ class Row:
         return Path(__file__).parents[1] / f"{self.module.replace('.', '/')}.py"
 
     def at_once(self) -> str:
-        """How many jobs its worker has under way at once, and fetches where it fetches more; read, as it may not be installed."""
+        """How many jobs its worker has under way at once, fetches where it fetches more, and has of each where these are runs.
+
+        It is read, for it may not be installed.
+        """
         found = {}
         for statement in ast.parse(self.file.read_text()).body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))):
                     found[name] = value
         fetched = f" of {found['FETCHED']}" if "FETCHED" in found else ""
-        return f"{found['AT_ONCE']}{fetched}"
+        each = f" by {found['OF_EACH']}" if "OF_EACH" in found else ""
+        return f"{found['AT_ONCE']}{fetched}{each}"
 
 
 def _ours(store: str) -> tuple[Row, ...]:
@@ -49,7 +54,7 @@ def _ours(store: str) -> tuple[Row, ...]:
         "hooks": f"{_REPEATED} by itself; exact order in each session",
     }
     return tuple(
-        Row(f"Pillarbox {pipe}", store, f"bench.ours.{pipe}", promise, takes_turns=True)
+        Row(f"Pillarbox {pipe}", store, f"bench.ours.{pipe}", promise, takes_turns=True, pipe=pipe)
         for pipe, promise in promises.items()
     )
 

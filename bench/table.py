@@ -16,6 +16,7 @@ from bench.processes import START, Failed, Found, Process, Reports, held, proces
 from bench.processor import spent_by
 from bench.raw import drain_rate, insert_rate, open_raw
 from bench.rows import ROWS, Row
+from bench.settled import settled
 from bench.stores import Stores
 
 PINGS = 200
@@ -108,12 +109,12 @@ def _rates(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:
         # Each drain is of a queue that was just filled, in the quickest way there is, as those of the turns are.
         count = _fill(row, url, size, reports)
         with workers(row, url, 1, reports=reports) as started:
-            drains = [drained(reports, count, size, _computing(started[0], stores))]
+            drains = [drained(row, url, reports, count, size, _computing(started[0], stores))]
             memory = held(started[0].pid)
     with stores.fresh(row.store) as url:
         count = _fill(row, url, size, reports)
         with workers(row, url, 2, reports=reports):
-            drain2 = drained(reports, count, size, {})["rate"]
+            drain2 = drained(row, url, reports, count, size, {})["rate"]
     return {**put, **of_turns(drains), "drain2": drain2, "memory": memory}
 
 
@@ -123,7 +124,7 @@ def take_turn(row: Row, found: Found, stores: Stores, reports: Reports, size: Si
         with stores.fresh(row.store) as url:
             count = _fill(row, url, size, reports)
             with workers(row, url, 1, reports=reports) as started:
-                drain = drained(reports, count, size, _computing(started[0], stores))
+                drain = drained(row, url, reports, count, size, _computing(started[0], stores))
         waits = latency(row, stores, reports, size)
     except Failed as failure:
         found["error"] = str(failure)
@@ -160,22 +161,27 @@ def _put_in(row: Row, role: str, url: str, size: Size, reports: Reports) -> dict
         return answer
 
 
-def drained(reports: Reports, count: int, size: Size, computing: dict[str, int]) -> Found:
-    """Jobs begun a second, from the first on until there are no more or the time is over, and the microseconds that these
-    processes computed for each job, one by one and together."""
-    seen = reports.wait(START)
+def drained(row: Row, url: str, reports: Reports, count: int, size: Size, computing: dict[str, int]) -> Found:
+    """Jobs a second until there are no more or the time is over, and the microseconds that these processes computed for
+    each job, one by one and together.
+
+    Of others, from the first job that begins to the last that does. We hold many more at once, and what is claimed before
+    the first and settled after the last is work too: ours count from the first look to the last that is settled.
+    """
+    seen = [] if row.pipe else reports.wait(START)
+    began = reports.looking(START) if row.pipe else min((began for _, began in seen), default=0.0)
+    before, spent = len(seen), {name: spent_by(pid) for name, pid in computing.items()}
+    while len(seen) < count and (more := reports.wait(until(began + size.seconds))):
+        seen += more
     if not seen:
         raise Failed("work: no job began in time")
-    deadline = seen[0][1] + size.seconds
-    before, spent = len(seen), {name: spent_by(pid) for name, pid in computing.items()}
-    while len(seen) < count and (more := reports.wait(until(deadline))):
-        seen += more
-        if seen[-1][1] > deadline:
-            break
+    if row.pipe:
+        done, ended = settled(url, row.pipe, count, waiting=START if len(seen) == count else 0)
+    else:
+        done, ended = len(seen) - 1, max(began for _, began in seen)
     jobs = max(1, len(seen) - before)
     costs = {f"cost_{name}": (spent_by(pid) - spent[name]) / jobs * 1e6 for name, pid in computing.items()}
-    began = sorted(began for _, began in seen)
-    return {"rate": (len(began) - 1) / (began[-1] - began[0]), "cost": sum(costs.values()), **costs}
+    return {"rate": done / (ended - began), "cost": sum(costs.values()), **costs}
 
 
 def latency(row: Row, stores: Stores, reports: Reports, size: Size) -> Found:

@@ -8,20 +8,21 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 from bench.peers.producer import Producer
-from bench.peers.stamps import handle
+from bench.peers.stamps import handle, looking
 from pillarbox import Pillarbox
 from pillarbox.hooks.model import HookEvent
 from pillarbox.settings import load_settings
 
 SESSIONS = 1000
 CRITICAL = "agent_stop"
-# As the other pipes and PgQueuer: as many sessions as those have jobs.
+# Sessions, and of each a run of events.
 AT_ONCE = 500
+OF_EACH = 32
 
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Pillarbox]:
-    settings = load_settings(environ={}, hooks={"concurrency": AT_ONCE})
+    settings = load_settings(environ={}, hooks={"concurrency": AT_ONCE, "strand_limit": OF_EACH})
     async with Pillarbox.open(url, settings=settings) as box:
         yield box
 
@@ -54,4 +55,5 @@ async def work(url: str) -> None:
         async def nothing(event: HookEvent) -> None:
             handle(event.payload["text"])
 
+        looking()
         await box.run()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 from bench.peers.producer import Producer
-from bench.peers.stamps import handle
+from bench.peers.stamps import handle, looking
 from pillarbox import Pillarbox
 from pillarbox.inbound import InboundMessage
 from pillarbox.settings import load_settings
@@ -52,4 +52,5 @@ async def work(url: str) -> None:
         async def nothing(message: InboundMessage) -> None:
             handle(message.content)
 
+        looking()
         await box.run()

@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 
 from bench.peers.producer import Producer
-from bench.peers.stamps import handle
+from bench.peers.stamps import handle, looking
 from pillarbox.box import open_database
 from pillarbox.outbound.messages import Email
 from pillarbox.outbound.model import Channel, NewTenant
@@ -93,4 +93,5 @@ async def producer(url: str) -> AsyncIterator[Producer]:
 
 async def work(url: str) -> None:
     async with opened(url) as outbound:
+        looking()
         await outbound.drain.run(grace=10)

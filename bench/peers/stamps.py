@@ -1,4 +1,4 @@
-"""What a job does: it tells the measuring process when it was enqueued and when it began."""
+"""What a job tells the measuring process: when it was enqueued and when it began; and a worker, when it begins to look."""
 
 from __future__ import annotations
 
@@ -18,8 +18,19 @@ def text() -> str:
 
 
 def handle(said: str) -> None:
-    """Report one job; a whole record is written at once or not at all, whoever else writes."""
-    began, process = time.monotonic(), os.getpid()
+    """Report one job."""
+    began = time.monotonic()
+    _report(float(said[: said.index(" ")]), began)
+
+
+def looking() -> None:
+    """Report that from here on jobs are looked for; enqueued at no time, it is none."""
+    _report(0.0, time.monotonic())
+
+
+def _report(sent: float, began: float) -> None:
+    """A whole record is written at once or not at all, whoever else writes."""
+    process = os.getpid()
     if process not in _open:
         _open[process] = os.open(os.environ[PIPE], os.O_WRONLY)
-    os.write(_open[process], RECORD.pack(float(said[: said.index(" ")]), began))
+    os.write(_open[process], RECORD.pack(sent, began))

@@ -8,10 +8,14 @@ import pytest
 
 from bench.beside import COLUMNS
 from bench.idle import BARE
-from bench.processes import Reports
+from bench.peers.stamps import PIPE, handle, looking
+from bench.processes import Failed, Reports
 from bench.rows import ROWS, Row
+from bench.settled import settled
 from bench.stores import Stores
 from bench.table import Size, latency, measure, measure_all, of_turns, of_waits
+from pillarbox import Pillarbox
+from pillarbox.hooks.model import HookEvent
 
 
 @pytest.mark.slow
@@ -88,4 +92,35 @@ def test_every_row_says_how_many_jobs_its_worker_takes_at_once() -> None:
     found = {row.name: row.at_once() for row in ROWS}
     assert found["PgQueuer"] == found["Pillarbox outbound"] == "500"
     assert found["Celery"] == "1 of 64"
+    assert found["Pillarbox hooks"] == "500 by 32"
     assert all(found.values())
+
+
+@pytest.mark.slow
+async def test_what_has_only_begun_is_not_counted_as_done(tmp_path: Path, database_url: str) -> None:
+    async with Pillarbox.open(database_url) as box:
+        await box.sessions.open(session_id="s1", target={"kind": "none"})
+        for n in range(3):
+            await box.hooks.post("s1", "agent_stop", {"n": n})
+        assert settled(database_url, "hooks", 3, waiting=0.05)[0] == 0
+
+        @box.hooks.on()
+        async def nothing(event: HookEvent) -> None: ...
+
+        assert await box.hooks.drain.step() == 3
+        assert settled(database_url, "hooks", 3, waiting=10)[0] == 3
+
+
+def test_who_only_looks_for_jobs_is_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = Reports(tmp_path)
+    try:
+        monkeypatch.setenv(PIPE, str(reports.path))
+        looking()
+        handle("1.5 said")
+        assert [sent for sent, _ in reports.wait(5)] == [1.5]
+        assert reports.looking(5) > 0
+        reports.forget()
+        with pytest.raises(Failed):
+            reports.looking(0)
+    finally:
+        reports.close()
