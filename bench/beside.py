@@ -61,11 +61,11 @@ def table_lines(document: Row, causes: Causes) -> Iterator[str]:
         f"Rates are a second, {_effort(document)}. {_turns(rows)} Jobs at once is how many a worker has under way, as set in "
         "`bench/peers` and `bench/ours` (`1 of 64`: it fetches 64 and runs them one by one; `500 by 32`: of 500 sessions "
         "the next 32 events each). The drain of others counts from the first job that begins to the last that does; ours, "
-        "which has more under way, from the first look for jobs until the tables say that the last is settled. The database itself is one "
-        "thread that inserts, or claims and settles, one set of a hundred after the other. Processor is what the one worker and "
-        "the store's server compute for a job of its drain, which other work on the machine stretches less than the rates; "
-        "SQLite computes in the worker. Memory is that of the worker after it; load is the machine's when the row's turn came. A "
-        "blank is something that a queue does not have.\n"
+        "which has more under way, from the first look for jobs until the tables say that the last is settled. The database "
+        "itself is one thread that inserts, or claims and settles, one set of a hundred after the other. Processor is what the "
+        "one worker and the store's server compute for a job of its drain, which other work on the machine stretches less than "
+        "the rates; SQLite computes in the worker. Memory is that of the worker after it; load is the machine's when the row's "
+        "turn came. A blank is something that a queue does not have.\n"
     )
     yield "| queue | " + " | ".join(COLUMNS.values()) + " |"
     yield "| --- |" + " ---: |" * len(COLUMNS)
