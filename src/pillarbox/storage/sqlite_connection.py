@@ -15,6 +15,7 @@ from pillarbox.errors import DatabaseBusy, DatabaseFull, Unavailable, UnsafeData
 from pillarbox.storage.checksum import DAMAGED, as_near_as_can_be
 from pillarbox.storage.database import Row, Statement, Work
 from pillarbox.storage.driver import Illegible, drive
+from pillarbox.storage.retyped import itself, set_right
 from pillarbox.storage.values import bindable, bindable_rows
 
 T = TypeVar("T")
@@ -91,6 +92,10 @@ def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement)
             params[name] = bindable(value)
     try:
         return list(connection.execute(statement.query.sqlite, params))
+    except apsw.ConstraintError as error:
+        if set_right(connection, error):
+            return list(connection.execute(statement.query.sqlite, params))
+        raise
     except UnicodeDecodeError as error:
         if statement.query.bears_damage and not statement.query.changes:
             return _as_near_as_can_be(connection, statement.query.sqlite, params)
@@ -99,8 +104,7 @@ def execute_one(connection: apsw.Connection | apsw.Cursor, statement: Statement)
 
 def _as_near_as_can_be(connection: apsw.Connection | apsw.Cursor, sql: str, params: dict[str, Any]) -> list[Row]:
     """The rows of a query, with a replacement character for every byte that is of no text: one row's damage stays its own."""
-    itself = connection if isinstance(connection, apsw.Connection) else connection.connection
-    with closing(itself.execute(sql, params)) as cursor:
+    with closing(itself(connection).execute(sql, params)) as cursor:
         try:
             columns = [f"c{number}" for number, _ in enumerate(cursor.get_description())]
         except apsw.ExecutionCompleteError:
