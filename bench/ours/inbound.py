@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 
+# A worker imports it as it starts; here that has to be before the word to go, as for all.
+import aiohttp  # noqa: F401
+
 from bench.peers.producer import Producer
 from bench.peers.stamps import handle, looking
 from pillarbox import Pillarbox
