@@ -52,20 +52,6 @@ def test_after_a_success_the_pauses_begin_anew(caplog: pytest.LogCaptureFixture)
     run_virtually(main())
 
 
-def test_a_store_that_cannot_say_what_is_due_next_is_paused_for(caplog: pytest.LogCaptureFixture) -> None:
-    class Silent(ScriptedLane):
-        async def next_due(self, **_: object) -> None:
-            raise Unavailable("silent")
-
-    async def main() -> None:
-        async with running(drain_of(Silent(seconds=0), at_once)):
-            await asyncio.sleep(0.01)
-        (fields,) = told(caplog, "the queue cannot be reached or refuses; trying again")
-        assert fields["error"] == "Unavailable: silent"
-
-    run_virtually(main())
-
-
 def test_a_store_that_is_away_is_not_asked_for_each_outcome() -> None:
     async def main() -> None:
         lane = ScriptedLane(strand("a", 1), strand("b", 2))

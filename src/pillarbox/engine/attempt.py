@@ -21,6 +21,10 @@ Deliver = Callable[[RowT], Awaitable[Outcome]]
 Observe = Callable[[RowT, Outcome, float], None]
 
 
+def nobody(row: object, outcome: Outcome, seconds: float) -> None:
+    """Observes nothing."""
+
+
 class Attempt(Generic[RowT]):
     """Delivers a row within its time and judges how it went, whatever the delivery answers or raises."""
 

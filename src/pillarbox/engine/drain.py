@@ -10,7 +10,7 @@ from random import Random
 from typing import Generic
 
 from pillarbox.clock import Clock
-from pillarbox.engine.attempt import Attempt, Deliver, Observe
+from pillarbox.engine.attempt import Attempt, Deliver, Observe, nobody
 from pillarbox.engine.bell import Bell
 from pillarbox.engine.crew import Crew
 from pillarbox.engine.flight import Flight
@@ -18,7 +18,8 @@ from pillarbox.engine.flights import Flights
 from pillarbox.engine.lane import Lane, Turn
 from pillarbox.engine.lease import Lease, RowT, Settlement, Strand
 from pillarbox.engine.lost import LostStrands
-from pillarbox.engine.outcome import Delivered, Outcome
+from pillarbox.engine.outcome import Delivered
+from pillarbox.engine.outlook import Outlook
 from pillarbox.engine.pace import Pace
 from pillarbox.engine.policy import Policy
 from pillarbox.engine.renewal import Renewal
@@ -40,10 +41,6 @@ Renewing = Callable[[], AbstractContextManager[None]]
 _MANY = 32
 
 
-def _nobody(row: object, outcome: Outcome, seconds: float) -> None:
-    """Observes nothing."""
-
-
 class Drain(Generic[RowT]):
     """Drains one lane on one node, at least once, in order within each strand."""
 
@@ -58,7 +55,7 @@ class Drain(Generic[RowT]):
         clock: Clock,
         bell: Bell,
         random: Random,
-        observe: Observe[RowT] = _nobody,
+        observe: Observe[RowT] = nobody,
     ) -> None:
         self._lane = lane
         self._attempt: Attempt[RowT] = Attempt(
@@ -74,6 +71,7 @@ class Drain(Generic[RowT]):
         self._finished: list[Settlement[RowT]] = []
         self._dropped: list[tuple[str, object]] | None = None
         self._looked = clock.now()
+        self._outlook: Outlook[RowT] = Outlook(lane, pace, clock)
         self._stopping = False
         self._hurried = False
         self._unsure = False
@@ -279,13 +277,7 @@ class Drain(Generic[RowT]):
             """The lane has looked for us."""
 
     async def _patience(self) -> float:
-        due = None
-        if self._room().slots > 0:
-            try:
-                due = await self._lane.next_due(now=self._clock.now())
-            except Exception as error:
-                await self._recover([], error)
-        return self._pace.rest(due, looked=self._looked, now=self._clock.now())
+        return await self._outlook.rest(looked=self._looked) if self._room().slots > 0 else self._pace.poll
 
     async def _stand_by(self, wait: float) -> bool:
         """Wait, while the lane claims by itself what another process brings; whether it did, and left nothing to look for."""
@@ -332,19 +324,23 @@ class Drain(Generic[RowT]):
             await self._take_turn()
 
     async def _give_back(self) -> None:
-        for flight in self._flights:
-            flight.call_off()
+        self._flights.call_off()
+        trouble = None
         for seconds in _LAST_WAITS:
+            if trouble is not None:
+                await asyncio.sleep(_LAST_WAITS[0])
             await self._crew.landed(at_most=seconds)
-            await self._settle_last()
-        for flight in self._flights:
-            log.warning(
-                "a delivery does not stop; its lease will end", key=flight.strand.key, token=flight.strand.token
-            )
+            trouble = await self._settle_last()
+        if trouble is not None:
+            log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(trouble))
+        self._flights.tell()
 
-    async def _settle_last(self) -> None:
+    async def _settle_last(self) -> Exception | None:
+        """Record what ended, or keep it for another try; what was in the way."""
         settlements, self._finished = self._finished, []
         try:
             await self._settle_alone(settlements)
         except Exception as error:
-            log.warning("outcomes were not recorded before the stop; their leases will end", error=brief(error))
+            self._finished[:0] = settlements
+            return error
+        return None

@@ -8,6 +8,9 @@ from typing import Generic
 
 from pillarbox.engine.flight import Flight
 from pillarbox.engine.lease import RowT
+from pillarbox.telemetry import logger
+
+log = logger(__name__)
 
 
 class Flights(Generic[RowT]):
@@ -39,6 +42,17 @@ class Flights(Generic[RowT]):
         self._overtaken.discard(flight)
         if self._newest.get(flight.strand.key) is flight:
             del self._newest[flight.strand.key]
+
+    def call_off(self) -> None:
+        for flight in self:
+            flight.call_off()
+
+    def tell(self) -> None:
+        """Tell of those that are still here after all were called off."""
+        for flight in self:
+            log.warning(
+                "a delivery does not stop; its lease will end", key=flight.strand.key, token=flight.strand.token
+            )
 
     def destinations(self) -> Counter[str]:
         """How many are on their way to each."""
