@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from pillarbox.engine import Retry
-from pillarbox.outbound import beginning, pipe, settling
+from pillarbox.outbound import beginning, pipe, settling, taking
 from pillarbox.outbound import lane as lane_module
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import Candidate, Walk
@@ -43,7 +43,8 @@ LATE = [OutboundPlan(seed, Weather(nodes=2), rates=(6,), messages=40) for seed i
 
 
 def opt_outs_are_looked_at_only_when_a_message_comes_in(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lane_module, "opted_out_among", lambda admitted, opted: {})
+    for module in (lane_module, taking):
+        patch.setattr(module, "opted_out_among", lambda admitted, opted: {})
 
 
 def an_opt_out_does_not_wait_for_sends_to_begin(patch: pytest.MonkeyPatch) -> None:
@@ -114,9 +115,9 @@ def the_expired_are_sent(patch: pytest.MonkeyPatch) -> None:
     def nothing(candidates: Sequence[Candidate], gone: set[str], now: datetime) -> dict[str, Any]:
         return {}
 
-    none = "-- name: take_expired\nDELETE FROM message_queue WHERE :now = '' AND :limit = 0 RETURNING message_id\n"
+    none = "-- name: expired\nSELECT message_id FROM message_queue WHERE :now = '' AND :limit = 0\n"
     patch.setattr(lane_module, "overtaken", nothing)
-    patch.setattr(lane_module.queries, "take_expired", next(parse_queries(none)))
+    patch.setattr(lane_module.queries, "expired", next(parse_queries(none)))
 
 
 def problems(plans: list[OutboundPlan]) -> Iterator[str]:

@@ -12,9 +12,18 @@ import msgspec
 
 from pillarbox.errors import Unavailable
 from pillarbox.outbound.model import CHANNELS, Channel
-from pillarbox.outbound.rates import Cap, allowance, next_free, used
+from pillarbox.outbound.rates import Cap, allowance, next_free, sound, used
 from pillarbox.outbound.settling import EXPIRED, Ending
-from pillarbox.storage import DAMAGED, UNREADABLE, Row, instant_or_none, is_intact, is_legible, legible
+from pillarbox.storage import (
+    DAMAGED,
+    UNREADABLE,
+    Row,
+    instant_or_none,
+    is_intact,
+    is_legible,
+    legible,
+    legible_or_none,
+)
 
 EVER = datetime.min.replace(tzinfo=UTC)
 OPTED_OUT = "The recipient has opted out ({}); nothing more is sent."
@@ -52,8 +61,10 @@ class Walk(NamedTuple):
     whole: bool
 
 
-def ready_tenant(name: str, known: str | None, rate: int, used_until: str | datetime | None) -> ReadyTenant:
-    until = instant_or_none(used_until)
+def ready_tenant(
+    name: str, known: str | None, rate: int, used_until: str | datetime | None, *, now: datetime
+) -> ReadyTenant:
+    until = sound(legible_or_none(used_until), now)
     free_at = next_free(Cap.of(rate), until) if rate and until is not None else EVER
     return ReadyTenant(name, known is not None, free_at)
 
@@ -101,12 +112,21 @@ def overtaken(candidates: Sequence[Candidate], gone: set[str], now: datetime) ->
     return endings
 
 
+def failed_among(candidates: Sequence[Candidate], endings: Mapping[str, Ending]) -> list[tuple[Candidate, Ending]]:
+    """Those that fail without an attempt."""
+    ended = [(each, endings[each.message_id]) for each in candidates if each.message_id in endings]
+    return [(each, ending) for each, ending in ended if ending.status == "failed"]
+
+
 def within_caps(
     candidates: Sequence[Candidate], shared: set[str], capped: Sequence[Row], now: datetime
 ) -> list[Candidate]:
     """Those whose tenants may send now; a tenant that another node claims for is left to it."""
     left = Counter(
-        {tenant: allowance(Cap.of(rate), instant_or_none(until), now) for tenant, _, _, rate, until in capped}
+        {
+            tenant: allowance(Cap.of(rate), sound(legible_or_none(until), now), now)
+            for tenant, _, _, rate, until in capped
+        }
     )
     fitting = []
     for candidate in candidates:
@@ -144,7 +164,7 @@ def counted(going: Sequence[Candidate], capped: Sequence[Row], now: datetime) ->
     """Up to when these sends use the caps of their tenants that have one."""
     sends = Counter(each.tenant_id for each in going)
     return [
-        (tenant, used(Cap.of(rate), instant_or_none(until), now, sends[tenant]))
+        (tenant, used(Cap.of(rate), sound(legible_or_none(until), now), now, sends[tenant]))
         for tenant, _, _, rate, until in capped
         if sends[tenant]
     ]

@@ -11,12 +11,12 @@ from pillarbox.engine import Batch, Lease, Room, Settlement, Skipped, Standby, S
 from pillarbox.outbound import settling
 from pillarbox.outbound.attempt import Parcel
 from pillarbox.outbound.candidates import (
-    EVER,
     Candidate,
     ReadyTenant,
     Walk,
     candidate,
     counted,
+    failed_among,
     in_turns,
     opted_out_among,
     overtaken,
@@ -25,14 +25,16 @@ from pillarbox.outbound.candidates import (
     within_caps,
 )
 from pillarbox.outbound.model import Channel
-from pillarbox.outbound.taking import take
+from pillarbox.outbound.parcels import bare_strand, candidate_of, strand
+from pillarbox.outbound.passing import PassedOver
+from pillarbox.outbound.settling import Ending
+from pillarbox.outbound.taking import keep_hidden, take
 from pillarbox.storage import (
     Database,
     Row,
     Statement,
     Step,
     cut_overlong,
-    instant,
     is_legible,
     legible,
     load_queries,
@@ -46,6 +48,7 @@ _MOST_PROMOTED = 1000
 _MOST_TENANTS = 64
 _MOST_FRUITLESS = 16
 _MOST_BEGUN = 256
+_INSTEAD_OF_DAMAGED = 16
 
 Held = Settlement[Parcel]
 
@@ -57,9 +60,12 @@ class OutboundLane:
     that there are in a later statement; and so does the begin of a send that comes long after its claim.
     """
 
-    def __init__(self, database: Database, *, default_rate: int) -> None:
+    def __init__(self, database: Database, *, default_rate: int, failed: Callable[[Candidate, Ending], None]) -> None:
         self._database = database
         self._default_rate = default_rate
+        self._tell_of_failed = failed
+        self._failed: list[tuple[Candidate, Ending]] = []
+        self._passed_over = PassedOver()
         self._after = ""
         self._pruned_up_to = ""
         self._fruitless = 0
@@ -91,7 +97,9 @@ class OutboundLane:
             claimed = (yield from self._claim(lease, room, now)) if room.slots > 0 else []
             return Turn(claimed, lost)
 
-        return await self._database.write(work)
+        turn = await self._database.write(work)
+        self._tell()
+        return turn
 
     def renew(self, strands: Sequence[Strand[Parcel]], lease: Lease, *, now: datetime) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:
@@ -117,7 +125,7 @@ class OutboundLane:
 
     async def held_by(self, lease: Lease) -> Sequence[Strand[Parcel]]:
         def work() -> Step[list[Strand[Parcel]]]:
-            return [_bare_strand(*row) for row in (yield queries.held_by(holder=lease.holder))]
+            return [bare_strand(*row) for row in self._passed_over.by_id((yield queries.held_by(holder=lease.holder)))]
 
         return await self._database.read(work)
 
@@ -136,13 +144,14 @@ class OutboundLane:
 
     async def next_due(self, *, now: datetime) -> datetime | None:
         ready_again = self._ready_again
+        self._tell()
 
         def work() -> Step[datetime | None]:
             *found, ((ready,),) = yield from together(
                 queries.earliest_due(), queries.earliest_lease(), queries.earliest_expiry(), queries.any_ready()
             )
-            due = [instant(at) for rows in found for (at,) in rows]
-            if ready is not None:
+            due = [legible(at) for rows in found for (at,) in rows]
+            if ready:
                 due.append(ready_again or now)
             return min(due, default=None)
 
@@ -171,7 +180,7 @@ class OutboundLane:
         """End the leases of holders that are known to have died, without waiting; whether there were any."""
 
         def look() -> Step[list[str]]:
-            return [holder for (holder,) in (yield queries.holders()) if is_dead(holder)]
+            return [holder for (holder,) in (yield queries.holders()) if is_legible(holder) and is_dead(holder)]
 
         def end() -> Step[None]:
             yield queries.end_leases(holders=dead, now=now)
@@ -195,7 +204,7 @@ class OutboundLane:
         def work() -> Step[list[bool]]:
             yield queries.hold_against_opt_outs(tenant_ids=tenants)
             opted = yield queries.opted_out(rows=contacts)
-            refused = opted_out_among([_candidate_of(parcel) for parcel in parcels.values()], opted)
+            refused = opted_out_among([candidate_of(parcel) for parcel in parcels.values()], opted)
             rows = sorted({(parcel.id, parcel.token) for parcel, _ in items if parcel.id not in refused})
             begun = {message_id for (message_id,) in ((yield queries.begin(rows=rows, now=latest)) if rows else ())}
             return [parcel.id in begun for parcel, _ in items]
@@ -204,6 +213,7 @@ class OutboundLane:
 
     def _claim(self, lease: Lease, room: Room, now: datetime) -> Step[list[Strand[Parcel]]]:
         """Rescue, expire, promote; then the most urgent of each tenant in turn."""
+        self._failed = []
         walk = yield from self._walk(now)
         open_to = [each for each in walk.tenants if each.tenant_id not in room.full and each.free_at <= now]
         chosen = open_to[: room.slots]
@@ -217,19 +227,18 @@ class OutboundLane:
         after = self._after
         overdue, expired, _, found = yield from together(
             queries.overdue(now=now, limit=_MOST_AT_ONCE),
-            queries.take_expired(now=now, limit=_MOST_AT_ONCE),
+            queries.expired(now=now, limit=_MOST_AT_ONCE),
             queries.promote(now=now, limit=_MOST_PROMOTED),
             self._ready_tenants(after, _MOST_TENANTS),
         )
-        if overdue:
+        if overdue := self._passed_over.by_id(overdue):
             yield from settling.rescue(queries, overdue, now)
             # What is given back may have expired while it was held.
-            late, found = yield from together(
-                queries.take_expired(now=now, limit=_MOST_AT_ONCE), self._ready_tenants(after, _MOST_TENANTS)
-            )
-            expired = [*expired, *late]
-        if expired:
+            expired = yield queries.expired(now=now, limit=_MOST_AT_ONCE)
+        if expired := self._passed_over.by_id(expired):
             yield from settling.expire(queries, [message_id for (message_id,) in expired], now)
+        if overdue or expired:
+            found = yield self._ready_tenants(after, _MOST_TENANTS)
         left = _MOST_TENANTS - len(found)
         whole = left > 0
         if after and left:
@@ -237,7 +246,7 @@ class OutboundLane:
             before = [row for row in again if row[0] <= after]
             whole = len(before) < left
             found = [*found, *before]
-        return Walk([ready_tenant(*row) for row in found], whole)
+        return Walk([ready_tenant(*row, now=now) for row in found], whole)
 
     def _ready_tenants(self, after: str, steps: int) -> Statement:
         walk: Statement = queries.ready_tenants(after=after, steps=steps, default_rate=self._default_rate)
@@ -256,17 +265,22 @@ class OutboundLane:
     def _claim_for(
         self, chosen: Sequence[ReadyTenant], lease: Lease, room: Room, now: datetime
     ) -> Step[tuple[list[Strand[Parcel]], int]]:
-        """What goes out for these tenants now, and how many messages ended unsent instead."""
-        names = [each.tenant_id for each in chosen]
+        """What goes out for these tenants now, and how many messages ended unsent or were put off instead."""
+        names, most = [each.tenant_id for each in chosen], -(-room.slots // len(chosen))
         shared, capped, rows = yield from together(
             queries.share_tenants(tenant_ids=names, default_rate=self._default_rate),
             queries.hold_capped_tenants(tenant_ids=names, default_rate=self._default_rate),
-            queries.ready(tenant_ids=names, each=-(-room.slots // len(chosen))),
+            queries.ready(tenant_ids=names, each=most),
         )
-        # Who has a damaged id is found by no statement, and whose it is nobody knows: it stays where it is, and is passed over.
-        ours = set(names)
-        candidates = in_turns([candidate(*row) for row in rows if is_legible(row[0]) and row[1] in ours], names)
-        unsent = overtaken(candidates, {each.tenant_id for each in chosen if not each.known}, now)
+        found = self._passed_over.by_tenant(rows)
+        if len(found) < len(rows):
+            rows = yield queries.ready(tenant_ids=names, each=most + _INSTEAD_OF_DAMAGED)
+            found = self._passed_over.by_tenant(rows)
+        candidates = in_turns([candidate(*row[:-1]) for row in found], names)
+        gone = {each.tenant_id for each in chosen if not each.known}
+        hidden = (yield from keep_hidden(queries, candidates, gone, now)) if gone else []
+        candidates = [each for each in candidates if each not in hidden] if hidden else candidates
+        unsent = overtaken(candidates, gone, now)
         sendable = [each for each in candidates if each.message_id not in unsent] if unsent else candidates
         fitting = within_caps(sendable, {row[0] for row in shared}, capped, now)
         places, _ = room.admit([each.tenant_id for each in fitting])
@@ -279,49 +293,15 @@ class OutboundLane:
         counting = [queries.count_sends(rows=spent)] if spent else []
         if closing or counting:
             yield from together(*closing, *counting)
+            self._failed = failed_among(candidates, unsent)
         ways = {row[0]: (row[1], row[2]) for row in (*shared, *capped)}
-        return [_strand(each, *taken[each.message_id], *ways[each.tenant_id], now) for each in going], len(unsent)
+        strands = [strand(each, *taken[each.message_id], *ways[each.tenant_id], now) for each in going]
+        return strands, len(unsent) + len(hidden)
 
-
-def _strand(
-    candidate: Candidate, mark: Row, content: Row, providers: str, settings: str, now: datetime
-) -> Strand[Parcel]:
-    message_id, token, attempt, last_attempt = mark
-    _, category, created_at, trace, _, to_address, subject, text, html, options, sealed, attachments = content
-    parcel = Parcel(
-        message_id,
-        candidate.tenant_id,
-        token,
-        candidate.channel,
-        attempt,
-        last_attempt,
-        now,
-        candidate.contacts,
-        category,
-        to_address,
-        subject,
-        text,
-        html,
-        options,
-        sealed,
-        attachments,
-        trace,
-        legible(created_at),
-        providers,
-        settings,
-    )
-    return Strand(message_id, candidate.tenant_id, token, (parcel,))
-
-
-def _bare_strand(message_id: str, tenant_id: str, token: int, attempt: int, last_attempt: int) -> Strand[Parcel]:
-    """A strand that is only to be given back: what it says does not matter."""
-    candidate = Candidate(message_id, tenant_id, "email", (), None)
-    content = (message_id, "transactional", EVER, None, None, "", None, None, None, "{}", None, None)
-    return _strand(candidate, (message_id, token, attempt, last_attempt), content, "{}", "{}", EVER)
-
-
-def _candidate_of(parcel: Parcel) -> Candidate:
-    return Candidate(parcel.id, parcel.tenant_id, parcel.channel, parcel.contacts, None)
+    def _tell(self) -> None:
+        failed, self._failed = self._failed, []
+        for each in failed:
+            self._tell_of_failed(*each)
 
 
 def _names(strands: Sequence[Strand[Parcel]]) -> list[tuple[str, int]]:

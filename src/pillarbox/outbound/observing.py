@@ -8,8 +8,10 @@ from functools import cache
 from pillarbox.clock import Clock
 from pillarbox.engine import Delivered, Outcome, Retry, Skipped
 from pillarbox.outbound.attempt import Parcel, Report, report_of
+from pillarbox.outbound.candidates import Candidate
 from pillarbox.outbound.enqueue import Order
-from pillarbox.outbound.model import OutboundStatus
+from pillarbox.outbound.model import CHANNELS, OutboundStatus
+from pillarbox.outbound.settling import Ending
 from pillarbox.telemetry import logger
 from pillarbox.telemetry.metrics import OutboundMetrics
 
@@ -59,6 +61,13 @@ class Observer:
         else:
             self._metrics.failed.labels(channel=parcel.channel).inc()
             log.error("not sent; it will not be tried again", **_why(report), **_about(parcel, report))
+
+    def failed(self, message: Candidate, ending: Ending) -> None:
+        """Note what failed without an attempt."""
+        channel = message.channel if message.channel in CHANNELS else "none"
+        self._metrics.failed.labels(channel=channel).inc()
+        about = {"tenant": message.tenant_id, "message_id": message.message_id, "channel": channel}
+        log.error("not sent; it will not be tried again", cause=ending.reason, **about)
 
 
 def _about(parcel: Parcel, report: Report) -> dict[str, object]:

@@ -81,7 +81,7 @@ class Outbound:
         # Apart, as a key that somebody's open transaction has taken makes its whole set wait.
         self._keyed: Batch[Order, Queued] = Batch(self._enqueue_set, most=_MOST_TOGETHER, at_once=2)
         self._client = Client()
-        self.lane = OutboundLane(database, default_rate=policy.rate_per_minute)
+        self.lane = OutboundLane(database, default_rate=policy.rate_per_minute, failed=self._observer.failed)
         self._sender = Sender(
             self._accounts,
             client=self._client,

@@ -13,6 +13,13 @@ SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text) ORDER BY tena
 -- name: known_tenants
 SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text)
 
+-- name: known_past_the_index sqlite bears_damage
+-- A second look at tenants that seem to be gone, through the whole table: of a damaged index one entry hides a tenant that is there.
+SELECT tenant_id FROM tenants NOT INDEXED WHERE tenant_id :in(tenant_ids text)
+
+-- name: known_past_the_index postgres
+SELECT tenant_id FROM tenants WHERE tenant_id :in(tenant_ids text)
+
 -- name: opted_out
 -- On idx_message_opt_out_contact; read after the tenants were held, never in the same statement, whose snapshot may be older.
 SELECT o.tenant_id, o.contact, o.channel, o.opt_out_id
@@ -62,12 +69,10 @@ UPDATE message_queue SET state = 'ready' WHERE message_id IN (
     SELECT message_id FROM message_queue WHERE state = 'scheduled' AND next_attempt_at <= :now
     ORDER BY next_attempt_at LIMIT :limit :skip_locked(message_queue))
 
--- name: take_expired
+-- name: expired bears_damage
 -- On idx_message_queue_expiry; what is being sent is left to its attempt.
-DELETE FROM message_queue WHERE message_id IN (
-    SELECT message_id FROM message_queue WHERE expires_at <= :now AND state <> 'sending'
-    ORDER BY expires_at LIMIT :limit :skip_locked(message_queue))
-RETURNING message_id
+SELECT message_id FROM message_queue WHERE expires_at <= :now AND state <> 'sending'
+ORDER BY expires_at LIMIT :limit :skip_locked(message_queue)
 
 -- name: overdue bears_damage
 SELECT message_id, attempt_count, last_attempt, claimed_at FROM message_queue
@@ -101,15 +106,15 @@ UPDATE tenants SET rate_until = rows.rate_until FROM :rows(tenant_id text, rate_
 WHERE tenants.tenant_id = rows.tenant_id
 
 -- name: ready postgres bears_damage
--- The most urgent of each tenant: priority, due time, age; on idx_message_queue_ready.
-SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM unnest(:tenant_ids::text[]) AS chosen(tenant_id) CROSS JOIN LATERAL (
+-- The most urgent of each tenant: priority, due time, age; on idx_message_queue_ready. Whose they are, by their row and by the index.
+SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at, chosen.tenant_id FROM unnest(:tenant_ids::text[]) AS chosen(tenant_id) CROSS JOIN LATERAL (
     SELECT m.message_id, m.tenant_id, m.channel, m.contacts, m.expires_at, m.priority, m.next_attempt_at FROM message_queue m
     WHERE m.tenant_id = chosen.tenant_id AND m.state = 'ready'
     ORDER BY m.priority, m.next_attempt_at, m.message_id LIMIT :each :skip_locked(m)) q
 ORDER BY q.tenant_id, q.priority, q.next_attempt_at, q.message_id
 
 -- name: ready sqlite bears_damage
-SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at FROM json_each(:tenant_ids) chosen JOIN message_queue q ON q.message_id IN (
+SELECT q.message_id, q.tenant_id, q.channel, q.contacts, q.expires_at, chosen.value FROM json_each(:tenant_ids) chosen JOIN message_queue q ON q.message_id IN (
     SELECT m.message_id FROM message_queue m WHERE m.tenant_id = chosen.value AND m.state = 'ready'
     ORDER BY m.priority, m.next_attempt_at, m.message_id LIMIT :each)
 ORDER BY q.tenant_id, q.priority, q.next_attempt_at, q.message_id
@@ -138,7 +143,7 @@ RETURNING message_id
 SELECT message_id, category, created_at, trace, checksum, to_address, subject, body_text, body_html, options, sealed, attachments
 FROM message_history WHERE message_id :in(message_ids text)
 
--- name: held_by
+-- name: held_by bears_damage
 SELECT message_id, tenant_id, token, attempt_count, last_attempt FROM message_queue WHERE lease_until IS NOT NULL AND holder = :holder
 
 -- name: renew
@@ -198,6 +203,10 @@ SET status = rows.status, attempt_count = rows.attempt_count, next_attempt_at = 
 FROM :rows(message_id text, status text, attempt_count bigint, last_attempt_at instant, provider text, provider_msg_id text)
 WHERE message_history.message_id = rows.message_id
 
+-- name: put_off
+-- What is not to be sent before then, without an attempt.
+UPDATE message_queue SET state = 'scheduled', next_attempt_at = :at WHERE message_id :in(message_ids text)
+
 -- name: postpone_history
 -- What was given back for later, without an attempt.
 UPDATE message_history SET next_attempt_at = rows.next_attempt_at
@@ -216,7 +225,8 @@ WHERE message_history.message_id = rows.message_id
 -- name: end_history
 -- Ended without a further attempt.
 UPDATE message_history
-SET status = rows.status, error_message = rows.error_message, next_attempt_at = NULL, updated_at = :now
+SET status = rows.status, error_message = rows.error_message, next_attempt_at = NULL, updated_at = :now,
+    failed_at = CASE WHEN rows.status = 'failed' THEN :now::instant END
 FROM :rows(message_id text, status text, error_message text) WHERE message_history.message_id = rows.message_id
 
 -- name: opt_out
@@ -249,19 +259,19 @@ DELETE FROM message_opt_out WHERE tenant_id = :tenant_id AND opt_out_id = :opt_o
 -- What a tenant has in flight, and to whom, on idx_message_queue_lease.
 SELECT contacts, claimed_at FROM message_queue WHERE lease_until IS NOT NULL AND tenant_id = :tenant_id
 
--- name: earliest_due
+-- name: earliest_due bears_damage
 SELECT next_attempt_at FROM message_queue WHERE state = 'scheduled' ORDER BY next_attempt_at LIMIT 1
 
--- name: earliest_lease
+-- name: earliest_lease bears_damage
 SELECT lease_until FROM message_queue WHERE lease_until IS NOT NULL ORDER BY lease_until LIMIT 1
 
--- name: earliest_expiry
+-- name: earliest_expiry bears_damage
 SELECT expires_at FROM message_queue WHERE expires_at IS NOT NULL AND state <> 'sending' ORDER BY expires_at LIMIT 1
 
 -- name: any_ready
-SELECT min(tenant_id) FROM message_queue WHERE state = 'ready'
+SELECT min(tenant_id) IS NOT NULL FROM message_queue WHERE state = 'ready'
 
--- name: holders
+-- name: holders bears_damage
 SELECT DISTINCT holder FROM message_queue WHERE lease_until IS NOT NULL
 
 -- name: end_leases

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 _MINUTE = 60_000_000
+_FURTHEST = timedelta(minutes=2)
+"""What is sent uses a cap for a minute ahead at most, by the clock of whoever sent it, which may differ a little from ours."""
 
 
 class Cap(NamedTuple):
@@ -20,6 +22,11 @@ class Cap(NamedTuple):
         spaced = per_minute if burst == 1 else per_minute - burst
         # Rounded up: a microsecond too little each time lets one more into a minute.
         return cls(burst, timedelta(microseconds=-(-_MINUTE // spaced)))
+
+
+def sound(used_until: datetime | None, now: datetime) -> datetime | None:
+    """Up to when a cap is used, as it was stored: none where that cannot be, because it was damaged on disk."""
+    return None if used_until is None or used_until > now + _FURTHEST else used_until
 
 
 def allowance(cap: Cap, used_until: datetime | None, now: datetime) -> int:

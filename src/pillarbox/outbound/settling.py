@@ -11,7 +11,7 @@ import uuid_utils
 from pillarbox.engine import Delivered, Retry, Settlement, Skipped
 from pillarbox.outbound.attempt import Parcel, Report, report_of
 from pillarbox.outbound.model import Channel
-from pillarbox.storage import UNREADABLE, Row, Step, instant, legible, together
+from pillarbox.storage import UNREADABLE, Row, Step, legible, together
 from pillarbox.text import printable
 
 STRETCH = 1000
@@ -140,15 +140,21 @@ def rescue(queries: Any, overdue: Sequence[Row], now: datetime) -> Step[None]:
     """Attempts whose process went away: nobody knows how they ended; tried again at once while attempts are left."""
     report = Report("unknown", error=WENT_AWAY)
     tried = [
-        Tried(message_id, attempt, last, instant(claimed_at), report, now if attempt < last else None)
+        Tried(message_id, attempt, last, _began(claimed_at, now), report, now if attempt < last else None)
         for message_id, attempt, last, claimed_at in overdue
     ]
     yield from together(*_recording(queries, tried, now))
 
 
+def _began(claimed_at: str | datetime, now: datetime) -> datetime:
+    """When an attempt began; where that was damaged on disk, now: nobody knows better, and others need not wait for it."""
+    began = legible(claimed_at)
+    return now if began is UNREADABLE else began
+
+
 def expire(queries: Any, message_ids: Sequence[str], now: datetime) -> Step[None]:
-    """Close what nobody wants any more; it has left the queue already."""
-    yield from together(*_endings(queries, dict.fromkeys(message_ids, Ending("expired", EXPIRED)), now))
+    """Close what nobody wants any more."""
+    yield from together(*closing(queries, dict.fromkeys(message_ids, Ending("expired", EXPIRED)), now))
 
 
 def cancel(queries: Any, reasons: Mapping[str, str], now: datetime) -> Step[None]:

@@ -16,7 +16,7 @@ log = logger(__name__)
 
 FORGOTTEN = "The recipient was forgotten before it was sent."
 _LOOKED_FOR_AGAIN = timedelta(hours=1)
-"""How long a message waits whose content is not to be found: until somebody has put the database right, and out of the way."""
+"""How long a message waits whose content or tenant is not to be found, out of the way, until the database was put right."""
 
 
 def take(
@@ -39,6 +39,23 @@ def take(
         refused = {message_id: ending for message_id, ending in refused.items() if message_id in stored}
         yield from _put_off(queries, [mark for mark in marks if mark[0] not in stored], now)
     return {mark[0]: (mark, said[mark[0]]) for mark in marks if mark[0] in said and mark[0] not in refused}, refused
+
+
+def keep_hidden(queries: Any, candidates: Sequence[Candidate], gone: set[str], now: datetime) -> Step[list[Candidate]]:
+    """Put off the messages of those tenants that are there, although the index that was asked for them says otherwise: one
+    damaged entry of it must end nobody's mail. Answers which messages."""
+    names = sorted(gone.intersection(each.tenant_id for each in candidates))
+    found = {name for (name,) in (yield queries.known_past_the_index(tenant_ids=names))} if names else set()
+    hidden = [each for each in candidates if each.tenant_id in found]
+    for tenant in sorted(found):
+        log.error("a tenant is not where its index has it; its messages wait for an hour", tenant=tenant, hint=DAMAGED)
+    if hidden:
+        later, message_ids = now + _LOOKED_FOR_AGAIN, [each.message_id for each in hidden]
+        yield from together(
+            queries.put_off(message_ids=message_ids, at=later),
+            queries.postpone_history(rows=[(message_id, later) for message_id in message_ids]),
+        )
+    return hidden
 
 
 def _put_off(queries: Any, astray: Sequence[Row], now: datetime) -> Step[None]:

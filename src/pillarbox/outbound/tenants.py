@@ -18,8 +18,8 @@ from pillarbox.errors import ChangedMeanwhile, InvalidInput, NotFound, TenantBus
 from pillarbox.outbound.destinations import check_origin
 from pillarbox.outbound.lane import queries
 from pillarbox.outbound.model import CHANNELS, NewTenant, Rate, Tenant, TenantSettings
-from pillarbox.outbound.rates import Cap, next_free
-from pillarbox.storage import Database, Row, Step, instant, instant_or_none, load_queries
+from pillarbox.outbound.rates import Cap, next_free, sound
+from pillarbox.storage import Database, Row, Step, instant, legible_or_none, load_queries
 from pillarbox.text import check_json, check_text, printable
 
 _queries = load_queries("pillarbox.outbound", "tenants.sql")
@@ -34,6 +34,8 @@ _MOST_TRUSTED = 100
 _LARGEST = 64 * 1024
 _KEPT_SECONDS = 1.0
 _ERASED_AT_ONCE = 500
+_TAG = "\U000e0001"
+"""Behind U+FFFD it stands for what a disk damaged: `is_legible` would take one that was handed in for that."""
 
 
 class Tenants:
@@ -107,7 +109,7 @@ class Tenants:
 
     def _carried_over(self, used_until: Any, own_rate: int | None, now: datetime) -> datetime | None:
         """What a tenant has sent counts under a new cap too, but it waits no longer than that cap would have it wait."""
-        until = instant_or_none(used_until)
+        until = sound(legible_or_none(used_until), now)
         per_minute = self._default_rate if own_rate is None else own_rate
         return min(until, now + Cap.of(per_minute).interval) if until is not None and per_minute else until
 
@@ -193,6 +195,9 @@ class Tenants:
             if channel not in CHANNELS:
                 raise InvalidInput(f"providers.{printable(channel)}", f"must be one of {', '.join(CHANNELS)}.")
             self._check_provider(f"providers.{channel}", channel, config, trusted=trusted)
+            for option, value in config.items():
+                if _TAG in json.dumps(value, ensure_ascii=False):
+                    raise InvalidInput(f"providers.{channel}.{option}", "must not contain the tag character U+E0001.")
 
     def _tenant(self, row: Row) -> Tenant:
         tenant_id, name, providers, settings, own_rate, rate_until, created_at, updated_at = row
@@ -203,7 +208,7 @@ class Tenants:
             name=name,
             providers=json.loads(providers),
             settings=msgspec.json.decode(settings, type=TenantSettings),
-            rate=self._rate(per_minute, instant_or_none(rate_until)) if per_minute else None,
+            rate=self._rate(per_minute, sound(legible_or_none(rate_until), self._clock.now())) if per_minute else None,
             created_at=shown(instant(created_at)),
             updated_at=shown(instant(updated_at)),
         )
