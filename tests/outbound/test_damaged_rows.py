@@ -248,6 +248,21 @@ async def test_damaged_mail_that_fails_is_told_counted_and_needs_attention(
     assert len(told_of(message_id, caplog)) == 1
 
 
+@pytest.mark.parametrize("lost", ["history", "id"])
+async def test_how_old_the_oldest_is_is_told_although_the_first_is_not_to_be_found(
+    node: OutboundNode, lost: str
+) -> None:
+    first, second = await node.put_many("bad", 2)
+    node.clock.advance(7)
+    if lost == "history":
+        await node.sql("DELETE FROM message_history WHERE message_id = :first", first=first)
+    else:
+        await spoil(node, first, "message_id", OTHER_TEXT)
+    assert (await node.outbound.status()).oldest_age_seconds == 7
+    await node.sql("DELETE FROM message_queue WHERE message_id = :second", second=second)
+    assert (await node.outbound.status()).oldest_age_seconds is None
+
+
 async def test_a_tenant_is_not_set_to_what_would_be_taken_for_damage(node: OutboundNode) -> None:
     account = {"provider": "sandbox", "from": "M\ufffd\U000e0001ller <a@b.example>"}
     with pytest.raises(InvalidInput, match=r"providers\.email\.from: must not contain the tag character U\+E0001"):

@@ -112,10 +112,12 @@ def status(now: datetime) -> Step[OutboundStatus]:
 
 
 def _oldest(now: datetime) -> Step[datetime | None]:
-    rows = yield queries.oldest_unsent()
-    if rows and legible(rows[0][0]) > now:
-        rows = [*(yield queries.oldest_few_unsent()), *rows]
-    arrivals = [legible(at) for (at,) in rows]
+    ((is_any, first),) = yield queries.oldest_unsent()
+    if not is_any:
+        return None
+    if (at := legible_or_none(first)) is not None and at <= now:
+        return at
+    arrivals = [legible(at) for (at,) in (yield queries.oldest_few_unsent())]
     return next((at for at in arrivals if at <= now), arrivals[0] if arrivals else None)
 
 

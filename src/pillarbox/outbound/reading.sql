@@ -60,12 +60,13 @@ UNION ALL SELECT 'scheduled', count(*) FROM message_queue WHERE state = 'schedul
 UNION ALL SELECT 'sending', count(*) FROM message_queue WHERE lease_until IS NOT NULL
 
 -- name: oldest_unsent bears_damage
--- What is due, being sent or waiting after a failed attempt; what is scheduled for later is not late.
-SELECT h.created_at FROM message_history h WHERE h.message_id = (
-    SELECT min(q.message_id) FROM message_queue q WHERE q.state <> 'scheduled' OR q.attempt_count > 0)
+-- What is due, being sent or waiting after a failed attempt; what is scheduled for later is not late. Whether there is any.
+SELECT first.message_id IS NOT NULL, h.created_at FROM (
+    SELECT min(q.message_id) AS message_id FROM message_queue q WHERE q.state <> 'scheduled' OR q.attempt_count > 0) AS first
+LEFT JOIN message_history h ON h.message_id = first.message_id
 
 -- name: oldest_few_unsent bears_damage
--- The same of some, where the time of the first was damaged on disk.
+-- The same of some, where the time of the first was damaged on disk or its message is not to be found.
 SELECT h.created_at FROM message_history h JOIN (
     SELECT q.message_id FROM message_queue q WHERE q.state <> 'scheduled' OR q.attempt_count > 0
     ORDER BY q.message_id LIMIT 10) AS first ON first.message_id = h.message_id
