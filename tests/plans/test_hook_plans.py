@@ -132,6 +132,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "overdue": (lease, leases.overdue(now=NOW, limit=500)),
         "overlong": (lease, leases.overlong(horizon=NOW)),
         "cut_leases": (lease, leases.cut_leases(horizon=NOW, lease_until=NOW)),
+        "outlived": (order, queries.outlived(rows=heads, deaths=3)),
         "rescue_rows": (order, queries.rescue_rows(rows=heads, now=NOW, deaths=3, later=NOW)),
         "rescue_behind": (order, queries.rescue_behind(rows=heads, now=NOW)),
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),

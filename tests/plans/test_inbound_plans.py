@@ -127,6 +127,7 @@ def looks_at(fill: Fill) -> dict[str, tuple[str, Statement]]:
         "earliest_lease": ("idx_inbound_strand_lease", leases.earliest_lease()),
         "duplicates": ("idx_inbound_queue_source_dedup", queries.duplicates(rows=sources)),
         "take_rows": (order, queries.take_rows(rows=[(*head, 6) for head in heads], now=NOW)),
+        "outlived": (order, queries.outlived(rows=heads, deaths=3)),
         "rescue_rows": (order, queries.rescue_rows(rows=heads, now=NOW, deaths=3, later=NOW)),
         "settle_rows": ("primary key", queries.settle_rows(rows=settled)),
         "open_rows": (order, queries.open_rows(rows=heads)),

@@ -17,7 +17,7 @@ from pillarbox.hooks.model import HookRow, row_from
 from pillarbox.hooks.offers import Offer, Offers, Resting, forget, hands_over, offering
 from pillarbox.hooks.settling import Held, has_ended, settled_row, settled_strand, sorted_out, what_is_behind
 from pillarbox.hooks.strands import Locked, queries
-from pillarbox.storage import UNREADABLE, Database, Row, Step, cut_overlong, instant, is_legible, legible, together
+from pillarbox.storage import UNREADABLE, Database, Row, Step, cut_overlong, is_legible, legible, together
 from pillarbox.strands import StrandLeases
 
 _MOST_RESCUED = 500
@@ -46,6 +46,7 @@ class _Due(NamedTuple):
     token: int
     head_seq: int
     next_seq: int
+    open_count: int
 
 
 class HookLane(StrandLeases[HookRow]):
@@ -163,11 +164,7 @@ class HookLane(StrandLeases[HookRow]):
         await self.settle([Settlement(strand, strand.rows[0], Skipped("", at=now)) for strand in strands_held], now=now)
 
     async def next_due(self, *, now: datetime) -> datetime | None:
-        def work() -> Step[datetime | None]:
-            found = yield from together(self._leases.earliest_lease(), queries.earliest_due())
-            return min((instant(at) for rows in found for (at,) in rows), default=None)
-
-        return await self._database.read(work)
+        return await self._earliest(queries.earliest_due())
 
     async def prune(self, *, before: datetime, limit: int = _STRETCH) -> int:
         return (await self.prune_stretch(before=before, limit=limit))[0]
@@ -214,13 +211,14 @@ class HookLane(StrandLeases[HookRow]):
 
     def _claim(self, lease: Lease, slots: int, now: datetime) -> Step[tuple[list[Strand[HookRow]], int]]:
         """Rescue, then take the runs that are due; answers them, and how many events were superseded on the way."""
-        look = queries.due_strands(now=now, limit=slots)
+        look = queries.due_strands(now=now, limit=slots + self._passed_over.count)
         # Where little is due it is mostly one event of a session, and one round trip brings it.
         heads = [queries.lone_heads(now=now, limit=min(FEW, slots))] if self._quiet else []
         overdue, due, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), look, *heads)
-        if overdue:
+        if overdue := self._passed_over.legible(overdue):
             yield from self._rescue_strands(overdue, now)
             due, found = (yield look), []
+        due = self._passed_over.sound(due, 1, 2, 3, 4)[:slots]
         if not due:
             return [], 0
         chosen = [_Due(*row) for row in due]
@@ -289,9 +287,12 @@ class HookLane(StrandLeases[HookRow]):
 
     def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
         later = now + self._rescue.later
-        yield queries.rescue_behind(rows=overdue, now=now)
-        rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
-        due = {session_id: now for session_id, _ in overdue} | {key: instant(due_at) for key, due_at in rows}
+        outlived, *_ = yield from together(
+            queries.outlived(rows=overdue, deaths=self._rescue.deaths),
+            queries.rescue_behind(rows=overdue, now=now),
+            queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later),
+        )
+        due = {session_id: now for session_id, _ in overdue} | {session_id: later for (session_id,) in outlived}
         yield queries.rescue_strands(rows=list(due.items()), now=now)
 
     def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:

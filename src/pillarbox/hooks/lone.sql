@@ -61,7 +61,7 @@ SET token = token + 1, due_at = NULL, locked_at = :now, lease_until = :lease_unt
 WHERE session_id IN (
     SELECT due.session_id FROM (SELECT * FROM hook_strand WHERE due_at <= :now ORDER BY due_at LIMIT :limit) AS due
     JOIN hook_outbox q ON q.session_id = due.session_id AND q.seq = due.head_seq
-    WHERE due.next_seq = due.head_seq + 1 AND q.status IN ('pending', 'failed'))
+    WHERE due.next_seq = due.head_seq + 1 AND due.token >= 0 AND q.status IN ('pending', 'failed'))
 RETURNING session_id, token
 
 -- name: take postgres once
@@ -80,7 +80,7 @@ RETURNING session_id, token
 
 -- name: rows_taken once bears_damage
 -- What `take` holds, and whatever else was claimed at that very time; on idx_hook_strand_lease.
-SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
+SELECT q.id, s.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace
 FROM hook_strand s JOIN hook_outbox q ON q.session_id = s.session_id AND q.seq = s.head_seq
 WHERE s.lease_until = :lease_until AND s.locked_at = :now AND s.holder = :holder

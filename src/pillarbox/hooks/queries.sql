@@ -1,4 +1,4 @@
--- name: lock_strands
+-- name: lock_strands bears_damage
 -- Whoever writes a strand or its rows holds the strand first, several in the order of their ids, so that nobody deadlocks.
 SELECT session_id, next_seq, head_seq, token, CASE WHEN lease_until IS NULL THEN 0 ELSE 1 END
 FROM hook_strand WHERE session_id :in(session_ids text)
@@ -43,6 +43,13 @@ SET next_seq = rows.next_seq,
 FROM :rows(session_id text, next_seq bigint, added bigint, head_seq bigint)
 WHERE hook_strand.session_id = rows.session_id
 
+-- name: outlived
+-- Which of these rows have outlived too many workers; asked before `rescue_rows`, and answered by the names in the question, for
+-- those in the rows may have been damaged on disk.
+SELECT rows.session_id FROM :rows(session_id text, seq bigint)
+JOIN hook_outbox q ON q.session_id = rows.session_id AND q.seq = rows.seq
+WHERE q.status IN ('pending', 'failed', 'processing') AND q.death_count + 1 >= :deaths
+
 -- name: rescue_rows
 -- The first row a worker left behind waits like any failed one, and the longest step once it has outlived too many workers.
 -- Its attempt counts, so that an event which kills its worker every time is still counted. (Nodes of an older version, which may
@@ -56,7 +63,6 @@ SET status = 'failed', locked_at = NULL,
 FROM :rows(session_id text, seq bigint)
 WHERE hook_outbox.session_id = rows.session_id AND hook_outbox.seq = rows.seq
     AND hook_outbox.status IN ('pending', 'failed', 'processing')
-RETURNING hook_outbox.session_id, hook_outbox.next_attempt_at
 
 -- name: rescue_behind
 -- The worker may have come to these too, for a row begins before the one in front is settled: their attempt counts.
@@ -88,7 +94,7 @@ FROM :rows(session_id text, due_at instant) WHERE hook_strand.session_id = rows.
 
 -- name: due_strands bears_damage
 -- The longest due first, on idx_hook_strand_due: a session has one place here, however much it has waiting.
-SELECT session_id, token, head_seq, next_seq FROM hook_strand
+SELECT session_id, token, head_seq, next_seq, open_count FROM hook_strand
 WHERE due_at <= :now ORDER BY due_at LIMIT :limit :skip_locked(hook_strand)
 
 -- name: lone_heads bears_damage
@@ -148,7 +154,7 @@ WHERE session_id :in(session_ids text)
 
 -- name: held_by bears_damage
 -- What one holder has in flight: its strands first, whatever was delivered before.
-SELECT q.id, q.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
+SELECT q.id, s.session_id, q.seq, q.event_type, q.created_at, q.attempt_count + 1, q.last_error, q.payload, q.took_effect,
     q.checksum, q.trace, s.token
 FROM hook_strand s
 CROSS JOIN hook_outbox q
@@ -218,7 +224,7 @@ SELECT turn, last_activity, last_user_input, last_user_input_at, last_turn_compl
     last_notification, last_error, transcript_path
 FROM agent_state WHERE session_id = :session_id
 
--- name: earliest_due
+-- name: earliest_due bears_damage
 SELECT due_at FROM hook_strand WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1
 
 -- name: pull_in
@@ -297,10 +303,10 @@ FROM hook_strand WHERE head_seq IS NOT NULL
 -- name: count_dead
 SELECT count(*) FROM hook_outbox WHERE status = 'dead'
 
--- name: oldest sqlite
+-- name: oldest sqlite bears_damage
 -- The oldest open event is the head of some strand; a time that was damaged on disk is none.
 SELECT min((SELECT q.created_at FROM hook_outbox q WHERE q.session_id = s.session_id AND q.seq = s.head_seq
-    AND q.created_at GLOB '????-??-??T*Z' AND date(q.created_at) = substr(q.created_at, 1, 10)))
+    AND q.created_at GLOB '????-??-??T*[0-9]Z' AND date(q.created_at) = substr(q.created_at, 1, 10)))
 FROM hook_strand s WHERE s.head_seq IS NOT NULL
 
 -- name: oldest postgres

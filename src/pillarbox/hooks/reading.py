@@ -12,7 +12,8 @@ from pillarbox.errors import NotFound
 from pillarbox.hooks.agent_state import state_from
 from pillarbox.hooks.model import AgentState, HookRecord, HooksStatus, Status, record_from
 from pillarbox.hooks.strands import queries
-from pillarbox.storage import Step, instant
+from pillarbox.storage import Step
+from pillarbox.strands import age_seconds
 
 Shown = Callable[[datetime], datetime]
 T = TypeVar("T", bound=msgspec.Struct)
@@ -47,7 +48,7 @@ def status(now: datetime) -> Step[HooksStatus]:
         processing=int(processing),
         failed=int(failed),
         dead=dead,
-        oldest_age_seconds=None if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
+        oldest_age_seconds=age_seconds(oldest, now),
     )
 
 

@@ -22,7 +22,6 @@ from pillarbox.storage import (
     Step,
     cut_overlong,
     ending,
-    instant,
     is_intact,
     is_legible,
     together,
@@ -66,7 +65,7 @@ class InboundLane(StrandLeases[Parcel]):
         self._gate = gate
         self._sessions = sessions
         self._pruned_up_to = 0
-        self._looks = Looks(serves)
+        self._looks = Looks(serves, self._passed_over)
 
     async def claim(self, lease: Lease, *, room: Room, now: datetime) -> Sequence[Strand[Parcel]]:
         return (await self.turn((), lease, room=room, now=now)).claimed
@@ -106,12 +105,7 @@ class InboundLane(StrandLeases[Parcel]):
         await self.settle(settlements, now=now)
 
     async def next_due(self, *, now: datetime) -> datetime | None:
-        def work() -> Step[datetime | None]:
-            due = [queries.earliest_due(served_by=served_by) for served_by in self._looks.serves()]
-            found = yield from together(self._leases.earliest_lease(), *due)
-            return min((instant(at) for rows in found for (at,) in rows), default=None)
-
-        return await self._database.read(work)
+        return await self._earliest(*(queries.earliest_due(served_by=each) for each in self._looks.serves()))
 
     async def prune(self, *, before: datetime, limit: int) -> int:
         return (await self.prune_by_origin(lambda origin: before, latest=before, limit=limit)).deleted
@@ -158,6 +152,7 @@ class InboundLane(StrandLeases[Parcel]):
         heads: list[Row] = []
         looks = self._looks.for_due(room, now)
         overdue, *found = yield from together(self._leases.overdue(now=now, limit=_MOST_RESCUED), *looks)
+        overdue = self._passed_over.legible(overdue)
         if overdue:
             yield from self._rescue_strands(overdue, now)
             found = yield from together(*looks)
@@ -171,7 +166,7 @@ class InboundLane(StrandLeases[Parcel]):
         self, found: list[list[Row]], heads: list[Row], lease: Lease, room: Room, now: datetime
     ) -> Step[Room]:
         """Hold what fits of the candidates and add it to `heads`; answers the room that is left."""
-        candidates = [row for rows in found for row in rows]
+        candidates = self._passed_over.sound([row for rows in found for row in rows], 2, 3, 6, 7)
         fitting, room = room.admit([row[1] for row in candidates])
         taken = [candidates[position] for position in fitting]
         if taken:
@@ -182,8 +177,11 @@ class InboundLane(StrandLeases[Parcel]):
 
     def _rescue_strands(self, overdue: list[Row], now: datetime) -> Step[None]:
         later = now + self._rescue.later
-        rows = yield queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later)
-        due = {session_id: now for session_id, _ in overdue} | {key: instant(due_at) for key, due_at in rows}
+        outlived, _ = yield from together(
+            queries.outlived(rows=overdue, deaths=self._rescue.deaths),
+            queries.rescue_rows(rows=overdue, now=now, deaths=self._rescue.deaths, later=later),
+        )
+        due = {session_id: now for session_id, _ in overdue} | {session_id: later for (session_id,) in outlived}
         yield queries.rescue_strands(rows=list(due.items()), now=now)
 
     def _settle(self, settlements: Sequence[Held], now: datetime) -> Step[list[Held]]:
@@ -246,7 +244,7 @@ def _strands(heads: Sequence[Row], rows: Sequence[Row]) -> list[Strand[Parcel]]:
     """
     taken = {(row[1], row[2]): row for row in rows}
     strands_taken = []
-    for session_id, destination, token, seq, target, state in heads:
+    for session_id, destination, token, seq, target, state, *_ in heads:
         row = taken.get((session_id, seq))
         if row is None:
             log.error("a message is not where its session's queue has it", session_id=session_id, seq=seq, hint=DAMAGED)

@@ -8,6 +8,7 @@ from datetime import datetime
 from pillarbox.engine import Room
 from pillarbox.inbound.strands import queries
 from pillarbox.storage import Statement, Step, together
+from pillarbox.strands import PassedOver
 
 _MOST_WALKED = 64
 _MOST_LOOKS = 8
@@ -16,8 +17,9 @@ _MOST_LOOKS = 8
 class Looks:
     """The looks of one process, which remembers where it has been."""
 
-    def __init__(self, serves: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, serves: Callable[[], Sequence[str]], passed_over: PassedOver) -> None:
         self.serves = serves
+        self._passed_over = passed_over
         self._turns = 0
         self._walked: dict[str, str] = {}
 
@@ -25,9 +27,8 @@ class Looks:
         """The most urgent of each; nothing where some destinations are full, which takes a look of its own."""
         if room.full:
             return []
-        return [
-            queries.due_heads(served_by=served_by, now=now, full=[], limit=room.slots) for served_by in self._turned()
-        ]
+        limit = room.slots + self._passed_over.count
+        return [queries.due_heads(served_by=served_by, now=now, full=[], limit=limit) for served_by in self._turned()]
 
     def elsewhere(self, room: Room, now: datetime) -> Step[list[Statement]]:
         """Where else something is due: a few destinations at a time, going round, so that none is waded through.
@@ -35,6 +36,7 @@ class Looks:
         Where such a round finds nothing and has not seen all, everything is looked through.
         """
         looks = []
+        limit = room.slots + self._passed_over.count
         serves = self.serves()
         walks = yield from together(
             *(
@@ -56,11 +58,11 @@ class Looks:
                 self._walked.pop(served_by, None)
             found = [destination for destination, due in walk if due][:_MOST_LOOKS]
             looks += [
-                queries.due_heads_of(served_by=served_by, destination=destination, now=now, limit=room.slots)
+                queries.due_heads_of(served_by=served_by, destination=destination, now=now, limit=limit)
                 for destination in found
             ]
             if not found and not seen_all:
-                looks.append(queries.due_heads(served_by=served_by, now=now, full=room.full, limit=room.slots))
+                looks.append(queries.due_heads(served_by=served_by, now=now, full=room.full, limit=limit))
         return looks
 
     def _turned(self) -> list[str]:

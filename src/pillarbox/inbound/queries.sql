@@ -49,6 +49,13 @@ SET next_seq = rows.next_seq,
 FROM :rows(session_id text, next_seq bigint, added bigint, head_seq bigint, due_at instant)
 WHERE inbound_strand.session_id = rows.session_id
 
+-- name: outlived
+-- Which of these rows have outlived too many workers; asked before `rescue_rows`, and answered by the names in the question, for
+-- those in the rows may have been damaged on disk.
+SELECT rows.session_id FROM :rows(session_id text, seq bigint)
+JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq
+WHERE q.status IN ('processing') AND q.death_count + 1 >= :deaths
+
 -- name: rescue_rows
 -- A row whose worker went away waits like any failed one, and the longest step once it has outlived too many workers.
 UPDATE inbound_queue
@@ -57,7 +64,6 @@ SET status = 'failed', locked_at = NULL, death_count = inbound_queue.death_count
     next_retry_at = CASE WHEN inbound_queue.death_count + 1 >= :deaths THEN :later ELSE :now END
 FROM :rows(session_id text, seq bigint)
 WHERE inbound_queue.session_id = rows.session_id AND inbound_queue.seq = rows.seq AND inbound_queue.status = 'processing'
-RETURNING inbound_queue.session_id, inbound_queue.next_retry_at
 
 -- name: rescue_strands
 UPDATE inbound_strand
@@ -67,7 +73,7 @@ FROM :rows(session_id text, due_at instant) WHERE inbound_strand.session_id = ro
 
 -- name: due_heads bears_damage
 -- Heads only, the longest due first, on idx_inbound_strand_due.
-SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
+SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state, s.next_seq, s.open_count
 FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
 WHERE s.served_by = :served_by AND s.due_at <= :now AND s.destination :not_in(full text)
 ORDER BY s.due_at LIMIT :limit :skip_locked(s)
@@ -89,7 +95,7 @@ SELECT walk.destination, CASE WHEN walk.destination :not_in(full text) AND EXIST
 FROM walk WHERE walk.destination IS NOT NULL
 
 -- name: due_heads_of bears_damage
-SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state
+SELECT s.session_id, s.destination, s.token, s.head_seq, sessions.target, s.state, s.next_seq, s.open_count
 FROM inbound_strand s JOIN sessions ON sessions.session_id = s.session_id
 WHERE s.served_by = :served_by AND s.destination = :destination AND s.due_at <= :now
 ORDER BY s.due_at LIMIT :limit :skip_locked(s)
@@ -114,7 +120,7 @@ RETURNING inbound_queue.id, inbound_queue.session_id, inbound_queue.seq, inbound
 
 -- name: taken_rows bears_damage
 -- The same of rows that were taken, where nobody heard the answer to that; as they are by now.
-SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
+SELECT q.id, rows.session_id, q.seq, q.origin, q.message_type,
     q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at,
     q.attempt_count, q.death_count, q.next_retry_at, q.last_error,
@@ -125,7 +131,7 @@ JOIN inbound_queue q ON q.session_id = rows.session_id AND q.seq = rows.seq
 
 -- name: held_by bears_damage
 -- What one holder has in flight, on idx_inbound_strand_lease.
-SELECT q.id, q.session_id, q.seq, q.origin, q.message_type,
+SELECT q.id, s.session_id, q.seq, q.origin, q.message_type,
     q.content, q.payload_json, q.actor_id, q.actor_name,
     q.actor_avatar_url, q.status, q.created_at, q.processed_at,
     q.attempt_count, q.death_count, q.next_retry_at, q.last_error,
@@ -209,7 +215,7 @@ WHERE session_id = :session_id
 -- A row behind the head was given up.
 UPDATE inbound_strand SET open_count = open_count - 1 WHERE session_id = :session_id
 
--- name: earliest_due
+-- name: earliest_due bears_damage
 SELECT due_at FROM inbound_strand WHERE served_by = :served_by AND due_at IS NOT NULL ORDER BY due_at LIMIT 1
 
 -- name: pull_in
@@ -300,10 +306,10 @@ WHERE session_id = :session_id AND seq = :seq
 SELECT COALESCE(sum(open_count), 0), count(lease_until), COALESCE(sum(CASE WHEN lease_until IS NULL THEN failing ELSE 0 END), 0)
 FROM inbound_strand WHERE head_seq IS NOT NULL
 
--- name: oldest sqlite
+-- name: oldest sqlite bears_damage
 -- The oldest open message is the head of some strand; a time that was damaged on disk is none.
 SELECT min((SELECT q.created_at FROM inbound_queue q WHERE q.session_id = s.session_id AND q.seq = s.head_seq
-    AND q.created_at GLOB '????-??-??T*Z' AND date(q.created_at) = substr(q.created_at, 1, 10)))
+    AND q.created_at GLOB '????-??-??T*[0-9]Z' AND date(q.created_at) = substr(q.created_at, 1, 10)))
 FROM inbound_strand s WHERE s.head_seq IS NOT NULL
 
 -- name: oldest postgres

@@ -11,7 +11,8 @@ from pillarbox.errors import NotFound
 from pillarbox.inbound.model import ENDED, InboundMessage, InboundStatus, QueueHead, QueueState, Status, message_from
 from pillarbox.inbound.strands import queries
 from pillarbox.sessions.registry import unknown_session
-from pillarbox.storage import Row, Step, instant, instant_or_none
+from pillarbox.storage import Row, Step, instant_or_none
+from pillarbox.strands import age_seconds
 
 Shown = Callable[[datetime], datetime]
 
@@ -63,7 +64,7 @@ def status(now: datetime) -> Step[InboundStatus]:
         pending=int(waiting) - processing - int(failed),
         processing=processing,
         failed=int(failed),
-        oldest_age_seconds=None if oldest is None else max(0.0, (now - instant(oldest)).total_seconds()),
+        oldest_age_seconds=age_seconds(oldest, now),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from pillarbox.operators.failing import Failing, still_failing
 from pillarbox.operators.model import Count
 from pillarbox.operators.nodes import Node, Nodes, missed
-from pillarbox.storage import Database, Row, Step, instant, load_queries
+from pillarbox.storage import UNREADABLE, Database, Row, Step, legible, load_queries
 
 _queries = load_queries("pillarbox.operators", "attention.sql")
 
@@ -186,7 +186,9 @@ class AttentionDesk:
         channel: str | None = None,
         summary: str | None = None,
     ) -> AttentionItem:
-        at = instant(since)
+        read = legible(since)
+        # Where a time was damaged on disk, what it belongs to needs somebody all the same.
+        at = now if read is UNREADABLE else read
         return AttentionItem(
             kind=kind,
             id=subject,

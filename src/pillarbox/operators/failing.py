@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from pillarbox.storage import Row, Step, instant, load_queries
+from pillarbox.storage import UNREADABLE, Row, Step, legible, load_queries
 
 _queries = load_queries("pillarbox.operators", "attention.sql")
 
@@ -42,13 +42,14 @@ def still_failing(ended: Iterable[Row], waiting: Iterable[Row]) -> Step[tuple[li
     worst: Counter[str] = Counter()
     for rows, waits in ((ended, False), (waiting, True)):
         for tenant_id, channel, provider, at, error in rows:
-            groups[tenant_id][provider or channel].append(_Failure(instant(at), error or "", waits))
-            worst[tenant_id] += 1
+            if (read := legible(at)) is not UNREADABLE:
+                groups[tenant_id][provider or channel].append(_Failure(read, error or "", waits))
+                worst[tenant_id] += 1
     newest = min(_NEWEST, _LOOKED_AT // max(1, min(len(worst), _TENANTS_ASKED)))
     found: list[Failing] = []
     for tenant_id, _ in worst.most_common(_TENANTS_ASKED):
         rows = yield _queries.accepted(tenant_id=tenant_id, most=newest)
-        took = {name: instant(at) for name, at in rows}
+        took = {name: read for name, at in rows if (read := legible(at)) is not UNREADABLE}
         for name, failures in groups[tenant_id].items():
             since = took.get(name)
             found += _judged(tenant_id, name, [each for each in failures if since is None or each.at > since])

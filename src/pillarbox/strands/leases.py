@@ -8,7 +8,8 @@ from typing import Generic
 
 from pillarbox.engine import Lease, Settlement, Strand
 from pillarbox.engine.lease import RowT
-from pillarbox.storage import Database, Row, Step, load_queries
+from pillarbox.storage import UNREADABLE, Database, Row, Statement, Step, legible, load_queries, together
+from pillarbox.strands.passed_over import PassedOver
 
 
 class StrandLeases(Generic[RowT]):
@@ -17,6 +18,7 @@ class StrandLeases(Generic[RowT]):
     def __init__(self, database: Database, table: str) -> None:
         self._database = database
         self._leases = load_queries("pillarbox.strands", strand=table)
+        self._passed_over = PassedOver(table)
 
     def apart(self, settlements: Sequence[Settlement[RowT]]) -> bool:
         """Whether these can be settled in one transaction while more is claimed in another."""
@@ -38,6 +40,16 @@ class StrandLeases(Generic[RowT]):
     async def retire(self, lease: Lease) -> Sequence[Strand[RowT]]:
         """Nothing is claimed that nobody asked for."""
         return ()
+
+    async def _earliest(self, *due: Statement) -> datetime | None:
+        """When the first lease ends, or the first of these is due; a time that was damaged on disk is none."""
+
+        def work() -> Step[datetime | None]:
+            found = yield from together(self._leases.earliest_lease(), *due)
+            times = [legible(at) for rows in found for (at,) in rows]
+            return min((at for at in times if at is not UNREADABLE), default=None)
+
+        return await self._database.read(work)
 
     async def bury(self, is_dead: Callable[[str], bool], *, now: datetime) -> bool:
         """End the leases of holders that are known to have died, without waiting; whether there were any."""

@@ -29,5 +29,5 @@ SELECT s.session_id, s.token FROM {strand} s
 JOIN :rows(session_id text, token bigint) ON s.session_id = rows.session_id AND s.token = rows.token
 WHERE s.lease_until IS NOT NULL
 
--- name: earliest_lease
+-- name: earliest_lease bears_damage
 SELECT lease_until FROM {strand} WHERE lease_until IS NOT NULL ORDER BY lease_until LIMIT 1
