@@ -88,11 +88,12 @@ async def test_no_flipped_bit_in_the_file_or_its_log_ever_reaches_a_target(
         flip(file, random.randrange(file.stat().st_size), random.randrange(8))
         kept, said = await delivered_from(copy / "pillarbox.db")
         assert kept <= contents()
+        # Only the last transaction of a log may have been cut short by a crash.
+        assert said or not suffix or kept >= contents() - {max(contents())}
         noticed += said
         whole += kept == contents()
         shutil.rmtree(copy)
-    # A log ends where a frame is damaged, as after a crash; in the file itself somebody must have complained.
-    assert noticed > 0 or suffix == "-wal"
+    assert noticed > 0
     assert whole < FLIPS
 
 

@@ -90,10 +90,11 @@ def in_one_line(found: str) -> str:
 def _copy_pages(database: str, copy: Path, progress: Progress) -> None:
     import apsw
 
-    from pillarbox.storage.sqlite_connection import connect, translated
+    from pillarbox.storage.log_damage import connect_to_whole_log
+    from pillarbox.storage.sqlite_connection import translated
 
     try:
-        source, made = connect(database, busy_timeout=_BUSY_SECONDS), apsw.Connection(str(copy))
+        source, made = connect_to_whole_log(database, busy_timeout=_BUSY_SECONDS), apsw.Connection(str(copy))
         try:
             # A transaction that stays open keeps one state of the file; without it every commit would start the copy anew.
             source.execute("BEGIN; SELECT count(*) FROM sqlite_schema")

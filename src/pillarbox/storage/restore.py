@@ -176,11 +176,14 @@ def _waiting(backup: apsw.Connection) -> Iterator[Waiting]:
 def _compare(file: str, database: str) -> Since | None:
     import apsw
 
+    from pillarbox.storage.log_damage import keeps_damaged_log
+
     if not Path(database).is_file():
         return None
     try:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
         with closing(apsw.Connection(database, flags=flags)) as current:
+            keeps_damaged_log(current)
             current.execute("ATTACH ? AS backup", (_untouched(file),))
             return compare(current)
     except apsw.Error:

@@ -18,6 +18,7 @@ from pillarbox.storage.boot import boot_clock
 from pillarbox.storage.database import News, Work
 from pillarbox.storage.doorbell import Doorbell
 from pillarbox.storage.ear import Ear
+from pillarbox.storage.log_damage import connect_to_whole_log
 from pillarbox.storage.log_watch import LogWatch
 from pillarbox.storage.owner import Owner
 from pillarbox.storage.reserve import Reserve
@@ -51,7 +52,7 @@ class SqliteDatabase:
         self._rested = False
         self.reserve = Reserve(path, 0 if path == MEMORY else reserve_bytes)
         self._writer = Writer(
-            partial(connect, path, busy_timeout=busy_timeout),
+            partial(connect_to_whole_log, path, busy_timeout=busy_timeout),
             reserve=self.reserve,
             watch=self._changed_elsewhere,
             ring=self._ring_others,
