@@ -1,4 +1,4 @@
-"""An application on a database of its own, with one of everything in it, and a count of every row."""
+"""An application on a database of its own, with one of everything in it, and whoever watches its rows."""
 
 import asyncio
 import itertools
@@ -20,21 +20,21 @@ from tests.dashboard.signed_in import cookie_of, sign_in, token_in
 from tests.hostile.adapters import SETTINGS, proof
 from tests.hostile.attack import Attack
 from tests.hostile.corpus.markup import PROBE
+from tests.hostile.digest import Watcher, watch
 from tests.servers.daemon import key_for
 
 SECRET = "whsec_bm8gYW5zd2VyIHNob3dzIHRoaXMgc2VjcmV0IQ=="
 SECONDS_TO_ANSWER = 20.0
-Counts = tuple[object, ...]
 _USUAL = (("host", "127.0.0.1:8025"), ("authorization", f"Bearer {ADMIN_KEY}"))
 
 
 class Stand:
     """What is attacked; `names` are the ids of what it holds."""
 
-    def __init__(self, box: Pillarbox, count: Callable[[], Counts]) -> None:
+    def __init__(self, box: Pillarbox, rows: Watcher) -> None:
         self.box = box
         self.client = Client(create_app(box, admin_key=ADMIN_KEY))
-        self.count = count
+        self.rows = rows
         self.names: dict[str, str] = {}
         self.sent: set[int] = set()
         self._cookie = ("cookie", "")
@@ -137,26 +137,7 @@ async def open_stand(url: str) -> AsyncIterator[Stand]:
     settings = load_settings(environ=key_for(url), adapters=SETTINGS)
     async with Pillarbox.open(url, settings=settings, node="here") as box:
         path = sqlite_path(url)
-        with closing(psycopg.connect(url, autocommit=True) if path is None else apsw.Connection(path)) as watcher:
-            stand = Stand(box, _counter(watcher))
+        with closing(psycopg.connect(url, autocommit=True) if path is None else apsw.Connection(path)) as connection:
+            stand = Stand(box, watch(connection))
             await stand.prepare()
             yield stand
-
-
-def _counter(watcher: Any) -> Callable[[], Counts]:
-    """Counts the rows of every table, and tells when one was last changed where the table knows it."""
-    if isinstance(watcher, psycopg.Connection):
-        listed = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
-    else:
-        listed = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
-    # What operators tried is written down, refusals too.
-    columns = sorted((table, column) for table, column in watcher.execute(listed) if table != "operator_action")
-    parts = [f"(SELECT count(*) FROM {table})" for table in dict(columns)]
-    parts += [f"(SELECT max(updated_at) FROM {table})" for table, column in columns if column == "updated_at"]
-    query = f"SELECT {', '.join(parts)}"
-
-    def count() -> Counts:
-        (counts,) = watcher.execute(query)
-        return tuple(counts)
-
-    return count
