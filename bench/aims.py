@@ -10,7 +10,7 @@ from typing import Any
 Row = dict[str, Any]
 OURS = "Pillarbox"
 FLAT = 0.8
-IDLE_MIB = 90
+IDLE_MB = 90
 SOAK_GROWTH = 1.05
 OVERVIEW_MS = 300
 
@@ -65,6 +65,11 @@ def flatness(curve: Row) -> float:
     """
     costs: list[float] = curve["microseconds"]
     return min(least / cost for least, cost in zip(accumulate(costs, min), costs, strict=True))
+
+
+def megabytes(mebibytes: float) -> float:
+    """Of 10^6 bytes, in which the aim for memory is."""
+    return mebibytes * 2**20 / 1e6
 
 
 def by_the_clock(curve: Row) -> float:

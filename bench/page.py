@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.aims import FLAT, IDLE_MIB, OVERVIEW_MS, SOAK_GROWTH, by_the_clock, flatness
+from bench.aims import FLAT, IDLE_MB, OVERVIEW_MS, SOAK_GROWTH, by_the_clock, flatness, megabytes
 from bench.beside import idle_lines, latency_lines, table_lines
 from bench.causes import Causes
 from bench.overview import MESSAGES as MANY
@@ -118,8 +118,9 @@ def soak_section(document: dict[str, Any], causes: Causes) -> Iterator[str]:
     samples, idle, grown = document["samples"], document["idle_mib"], document["growth"]
     yield "\n## Memory\n"
     yield circumstances(document) + "\n"
-    met = "met" if idle < IDLE_MIB else f"missed: {causes.of('idle memory')}"
-    yield f"`pillarbox serve` on SQLite holds {idle:.1f} MiB when idle; the aim is below {IDLE_MIB}: {met}.\n"
+    met = "met" if megabytes(idle) < IDLE_MB else f"missed: {causes.of('idle memory')}"
+    held = f"{megabytes(idle):.1f} MB ({idle:.1f} MiB)"
+    yield f"`pillarbox serve` on SQLite holds {held} when idle; the aim is below {IDLE_MB} MB: {met}.\n"
     flat = "met" if grown <= SOAK_GROWTH else f"missed: {causes.of('soak')}"
     yield (
         f"Under {document['requests']:,} requests in {samples[-1][0] / 60:.0f} minutes, spread over inbound, hooks, outbound "

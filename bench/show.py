@@ -7,7 +7,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.aims import FLAT, IDLE_MIB, OURS, OVERVIEW_MS, SOAK_GROWTH, by_the_clock, flatness, unmeasured, verdicts
+from bench.aims import (
+    FLAT,
+    IDLE_MB,
+    OURS,
+    OVERVIEW_MS,
+    SOAK_GROWTH,
+    by_the_clock,
+    flatness,
+    megabytes,
+    unmeasured,
+    verdicts,
+)
 from bench.beside import COLUMNS, WAITS, by_peer, cell, number, waits_cell
 
 Document = dict[str, Any]
@@ -97,7 +108,7 @@ def show_idle(document: Document) -> None:
 
 def show_soak(document: Document) -> None:
     samples = document["samples"]
-    print(f"idle {document['idle_mib']:.1f} MiB (aim: below {IDLE_MIB})")
+    print(f"idle {megabytes(document['idle_mib']):.1f} MB (aim: below {IDLE_MB})")
     print(
         f"{document['requests']:,} requests in {samples[-1][0] / 60:.1f} minutes: {samples[0][1]:.1f} MiB at first, "
         f"{samples[-1][1]:.1f} at last; last quarter to second quarter {document['growth']:.3f} (aim: at most {SOAK_GROWTH})"

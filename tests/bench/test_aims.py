@@ -9,6 +9,7 @@ from bench.aims import by_the_clock, flatness, latencies, unmeasured, verdicts
 from bench.beside import cell, latency_lines, table_lines
 from bench.causes import Causes
 from bench.disk import file_system_of
+from bench.page import read, soak_section
 from bench.picture import chart
 
 
@@ -111,6 +112,15 @@ def test_a_miss_without_a_cause_cannot_be_published(tmp_path: Path) -> None:
     assert Causes(file).of("SQLite drain", ours={"cost": 71.6}) == "72 µs"
     with pytest.raises(LookupError, match="PostgreSQL drain"):
         causes.of("outbound: PostgreSQL drain, 1 process / PgQueuer on postgres")
+
+
+@pytest.mark.parametrize(("mebibytes", "said"), [(85.8, "90.0 MB (85.8 MiB)"), (85.9, "90.1 MB (85.9 MiB)")])
+def test_idle_memory_is_held_against_megabytes_of_a_million_bytes(mebibytes: float, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "causes.json"
+    file.write_text(json.dumps({"idle memory": "it is the server"}))
+    text = "\n".join(soak_section(read("soak") | {"idle_mib": mebibytes}, Causes(file)))
+    told = "met" if mebibytes < 85.83 else "missed: it is the server"
+    assert f"holds {said} when idle; the aim is below 90 MB: {told}.\n" in text
 
 
 def test_a_picture_shows_each_series_from_its_first_size_to_its_last() -> None:
