@@ -1,4 +1,4 @@
-"""How fast each pipe claims and settles, by how much there is: waiting, delivered, scheduled, and keys."""
+"""How fast each pipe claims and settles, by how much there is: waiting, delivered, scheduled, sessions, remembered keys."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
+from bench.growing.keys import INBOX
 from bench.growing.live import Live, Pipe, Table
 from bench.growing.mail import OUTBOUND
 from bench.growing.strands import HOOKS, INBOUND
 from bench.processor import spent_on
 from bench.stores import Stores
 
-PIPES: tuple[Pipe, ...] = (INBOUND, HOOKS, OUTBOUND)
+QUEUES: tuple[Pipe, ...] = (INBOUND, HOOKS, OUTBOUND)
+DATABASES = ("sqlite", "postgres")
 BACKLOG = 20_000
 # As many of a session's events as are claimed at once; with fewer an event bears more of what its session costs.
 EACH = 32
@@ -34,11 +35,12 @@ TURNED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What grows, through which sizes."""
+    """What grows, through which sizes, in which pipes."""
 
     name: str
     sizes: tuple[int, ...]
     table: Callable[[int], Table]
+    pipes: tuple[Pipe, ...] = QUEUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ AXES = (
     Axis("keys", (10, 100, 1_000, 10_000), lambda size: Table(keys=size, pending=max(BACKLOG, EACH * size))),
     Axis("scheduled", (1_000, 100_000, 1_000_000), lambda size: Table(scheduled=size)),
     Axis("delivered", (1_000, 100_000, 1_000_000, 10_000_000), lambda size: Table(delivered=size)),
+    Axis("remembered", (1_000, 10_000, 100_000, 1_000_000), lambda size: Table(remembered=size), (INBOX,)),
 )
 MOST_QUICK = 1_000_000
 
@@ -69,7 +72,7 @@ def measure_all(folder: Path, *, quick: bool, only: str | None = None) -> Iterat
 
 
 def chosen(only: str | None) -> list[tuple[Axis, str, Pipe]]:
-    every = product(AXES, ("sqlite", "postgres"), PIPES)
+    every = ((axis, kind, pipe) for axis in AXES for kind in DATABASES for pipe in axis.pipes)
     wanted = set(only.split(",")) if only else set()
     return [(axis, kind, pipe) for axis, kind, pipe in every if wanted <= {kind, pipe.name, axis.name}]
 

@@ -25,11 +25,14 @@ RESULTS = ROOT / "docs" / "results"
 PICTURES = ROOT / "docs" / "pictures"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
+REMEMBERED = "remembered"
+"""What grows for the inbox, in which a row is a key."""
 AXES = {
     "pending": "rows that wait",
     "delivered": "rows that were delivered and are kept",
     "keys": "sessions, or tenants of the outbound queue",
     "scheduled": "rows that wait for a later time",
+    REMEMBERED: "keys that were processed and are remembered",
 }
 CALLED_BEFORE = {"an error that nothing has": OF_NOTHING}
 """What older results call a page."""
@@ -94,6 +97,8 @@ def growth_section(documents: list[dict[str, Any]], causes: Causes) -> Iterator[
         "themselves: each was of the commit that stands there, at another hour of the machine. Of "
         f"{len(curves)} curves {dear} miss by the cost, and {late} would by the clock, with less than {FLAT:g} there.\n"
     )
+    if any(curve["axis"] == REMEMBERED for curve in curves):
+        yield "A row of the inbox is a new key that is begun and marked, in two transactions.\n"
     for axis, name in AXES.items():
         if any(curve["axis"] == axis for curve in curves):
             yield f"![Cost of a row by {name}](pictures/growth-{axis}.svg)\n"
@@ -195,13 +200,14 @@ def pictures(growth: list[dict[str, Any]], soak: dict[str, Any]) -> Iterator[tup
             f"{curve['pipe']}, {curve['store']}{_to_what(curve)}": list(
                 zip(curve["sizes"], curve["microseconds"], strict=True)
             )
-            for pipe in ("inbound", "hooks", "outbound")
+            for pipe in ("inbound", "hooks", "outbound", "inbox")
             for document in growth
             for curve in document["curves"]
             if curve["axis"] == axis and curve["pipe"] == pipe
         }
         if series:
-            title = f"Processor time to claim and settle a row, by {name}"
+            done = "begin and mark a key" if axis == REMEMBERED else "claim and settle a row"
+            title = f"Processor time to {done}, by {name}"
             yield PICTURES / f"growth-{axis}.svg", chart(title, series, across=name, up="µs", logarithmic=True)
     minutes = {"pillarbox serve": [(at / 60, memory) for at, memory in soak["samples"]]}
     drawn = chart("Memory under steady load", minutes, across="minutes", up="MiB", logarithmic=False)

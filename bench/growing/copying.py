@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +22,7 @@ class Copier:
             self._connection: Any = apsw.Connection(url.removeprefix("sqlite:///"))
             self._connection.pragma("synchronous", "off")
             self._connection.pragma("cache_size", -500_000)
+            self._connection.create_scalar_function("sha256_of", _sha256, 1, deterministic=True)
         else:
             self._connection = psycopg.connect(url, autocommit=True, options="-c synchronous_commit=off")
 
@@ -49,6 +51,12 @@ class Copier:
     def hex(self, digits: int) -> str:
         """The number `n` as so many hexadecimal digits."""
         return f"printf('%0{digits}x', n)" if self.sqlite else f"lpad(to_hex(n), {digits}, '0')"
+
+    def sha256(self, expression: str) -> str:
+        """The digest of a text, in hexadecimal digits."""
+        if self.sqlite:
+            return f"sha256_of({expression})"
+        return f"encode(sha256(convert_to({expression}, 'UTF8')), 'hex')"
 
     def _columns(self, table: str) -> list[str]:
         """All but those that the database fills by itself; SQLite leaves computed ones out of this list."""
@@ -81,3 +89,8 @@ class Copier:
         else:
             self.execute("VACUUM ANALYZE")
             self.execute("CHECKPOINT")
+
+
+def _sha256(*texts: object) -> str:
+    (text,) = texts
+    return hashlib.sha256(str(text).encode()).hexdigest()

@@ -42,10 +42,12 @@ class Table:
     pending: int = 0
     delivered: int = 0
     scheduled: int = 0
+    remembered: int = 0
+    """Keys of the inbox that were processed."""
 
 
 class Pipe(Protocol):
-    """One of the three."""
+    """One of the four."""
 
     @property
     def name(self) -> str: ...
