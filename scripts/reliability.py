@@ -1,6 +1,7 @@
 """Rewrites the generated blocks of docs/reliability.md from the result files; with --check it only says whether it differs.
 
-A block stands between `<!-- generated: NAME -->` and `<!-- end -->`, and NAME is one of the writers below.
+A block stands between `<!-- generated: NAME -->` and `<!-- end -->`, and NAME is one of the writers below. Run it as
+`python -m scripts.reliability`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from mutants.machine_made import FILES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -242,7 +245,15 @@ def write_mutmut() -> str:
     cells = [f"{total[end]:,}" if end in total else "" for end in ends]
     rows.append(["**in all**", *cells, f"**{_percent(total['killed'], total.total())}**"])
     columns = ["file", "noticed", "ran out of time", "not noticed", "not even reached", "score"]
-    return _table(columns, rows) + "\n" + "".join(map(_origin, results("mutmut.json")))
+    said = "".join(_origin(result) + _not_tried(result) for result in results("mutmut.json"))
+    return _table(columns, rows) + "\n" + said
+
+
+def _not_tried(result: dict[str, Any]) -> str:
+    """The files of today's list that a result knows nothing of."""
+    known = {file["file"] for file in result["files"]}
+    missing = ", ".join(f"`{file}`" for file in FILES if file not in known)
+    return f"- on the list of `make mutmut` today, and not yet on that of this run: {missing}\n" if missing else ""
 
 
 def write_hostile() -> str:

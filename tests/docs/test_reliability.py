@@ -13,7 +13,7 @@ FILES = sorted(path for name in NAMES for path in RESULTS.glob(name))
 
 
 def test_the_page_says_what_the_result_files_say() -> None:
-    assert PAGE.read_text() == rewritten(PAGE.read_text()), "run `python scripts/reliability.py`"
+    assert PAGE.read_text() == rewritten(PAGE.read_text()), "run `python -m scripts.reliability`"
 
 
 def test_every_writer_has_its_block() -> None:
