@@ -3,24 +3,25 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from urllib.parse import urlsplit
 
+import apsw
 import pytest
 
 from pillarbox.api.server import serve
 from pillarbox.box import Pillarbox
 from pillarbox.errors import InvalidInput, Unavailable
-from pillarbox.settings import Settings
+from pillarbox.settings import Settings, Shutdown
 from tests.api.client import ADMIN_KEY
 
 AUTH = f"Host: localhost\r\nAuthorization: Bearer {ADMIN_KEY}\r\n"
 
 
 @asynccontextmanager
-async def served(url: str) -> AsyncIterator[int]:
+async def served(url: str, settings: Settings | None = None) -> AsyncIterator[int]:
     loop = asyncio.get_running_loop()
-    async with Pillarbox.open(url, settings=Settings()) as box:
+    async with Pillarbox.open(url, settings=settings or Settings()) as box:
         ready: asyncio.Future[str] = loop.create_future()
         serving = asyncio.create_task(serve(box, host="127.0.0.1", port=0, admin_key=ADMIN_KEY, ready=ready.set_result))
         port = urlsplit(await asyncio.wait_for(ready, 20)).port
@@ -56,6 +57,23 @@ async def test_a_real_server_answers_and_stops_when_cancelled(sqlite_url: str) -
         assert (status, json.loads(body)["inbound"]["pending"]) == (200, 0)
     with pytest.raises(ConnectionRefusedError):
         await talk(port, b"")
+
+
+async def test_a_request_that_a_stop_does_not_wait_for_is_answered_and_is_no_fault_in_the_log(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = json.dumps({"session_id": "s1", "target": {"kind": "none"}}).encode()
+    request = f"POST /v1/sessions HTTP/1.1\r\n{AUTH}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with closing(apsw.Connection(sqlite_url.removeprefix("sqlite:///"))) as other:
+        async with served(sqlite_url, Settings(shutdown=Shutdown(grace_seconds=0.01))) as port:
+            other.execute("BEGIN IMMEDIATE")
+            asking = asyncio.create_task(talk(port, request))
+            # Whoever is answered after it was sent after it.
+            assert (await talk(port, f"GET /healthz HTTP/1.1\r\n{AUTH}\r\n".encode()))[0] == 200
+        status, answer = await asking
+        other.execute("ROLLBACK")
+    assert (status, json.loads(answer)["detail"]) == (503, "The server is being stopped; try again.")
+    assert "Exception in ASGI application" not in caplog.text
 
 
 async def test_headers_beyond_the_limit_are_431_whole_or_unfinished(sqlite_url: str) -> None:

@@ -18,7 +18,16 @@ from pillarbox.api.head import read_head
 from pillarbox.api.hosts import Hosts
 from pillarbox.api.office import Office
 from pillarbox.api.openapi import describe
-from pillarbox.api.problems import CLOSE, Problem, for_admins, internal, no_such_path, problem_of, wrong_method
+from pillarbox.api.problems import (
+    CLOSE,
+    Problem,
+    for_admins,
+    given_up,
+    internal,
+    no_such_path,
+    problem_of,
+    wrong_method,
+)
 from pillarbox.api.router import Router, segments_of
 from pillarbox.api.routes import ENDPOINTS
 from pillarbox.audit import acting_as
@@ -76,6 +85,11 @@ class Api(Office):
             answer = await self._answer(scope, receive, route)
         except Gone:
             return
+        except asyncio.CancelledError:
+            # The server below waits no longer, and would take a cancellation for a fault.
+            if not self.stopping.is_set():
+                raise
+            answer = given_up().answer()
         except Exception as error:
             problem = _problem_of(error, route[0])
             answer = await fault_page(self, scope, receive, problem) or problem.answer()

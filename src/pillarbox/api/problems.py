@@ -104,6 +104,11 @@ def invalid(field: str, detail: str, *, reason: str = "invalid") -> Problem:
     return Problem(422, reason, f"{field or 'The body'}: {detail}", errors=[FieldError(field, detail)])
 
 
+def given_up() -> Problem:
+    """Of a request that was not done when the server had to end; it may have taken effect, as where an answer is lost."""
+    return Problem(503, "unavailable", "The server is being stopped; try again.", headers=[RETRY_AFTER])
+
+
 def problem_of(error: PillarboxError) -> Problem:
     """The problem that one of our own errors is over HTTP."""
     match error:
