@@ -134,8 +134,7 @@ class HooksWatch(Watch):
         delivery = self.begin(event.id, event.attempt, node)
         row, strand = self.rows[event.id], self.strands[event.session_id]
         held = (row.status, row.attempt_count, row.token) == ("processing", event.attempt, strand.token)
-        over = strand.lease_until is None or instant(strand.lease_until) <= self.clock.now()
-        if not self.clocks_differ and (not held or strand.holder != node or over):
+        if not self.clocks_differ and (not held or strand.holder != node or self.is_over(strand.lease_until)):
             self.problem(f"{node} began {event.id} under a lease that was over")
         for other in self._of(event.session_id):
             told = any(each.answered or each.refused for each in self.tries(other.id))

@@ -158,8 +158,7 @@ class InboundWatch(Watch):
             self._check_over(node, row, "begun")
             return delivery
         held = (row.status, row.token) == ("processing", message.token) and strand.token == message.token
-        over = strand.lease_until is None or instant(strand.lease_until) <= self.clock.now()
-        if not self.clocks_differ and (not held or strand.holder != node or over):
+        if not self.clocks_differ and (not held or strand.holder != node or self.is_over(strand.lease_until)):
             self.problem(f"{node} began {message.id} under a lease that was over")
         for other in self._of(message.session_id):
             if other.seq < row.seq and other.status not in ENDED:

@@ -150,7 +150,7 @@ class OutboundWatch(Watch):
         self.sends[message.tenant_id].append(self.clock.now())
         if not self.clocks_differ:
             held = row is not None and row.holder == node and row.attempt_count == message.attempt
-            if not held or row is None or row.lease_until is None or instant(row.lease_until) <= self.clock.now():
+            if not held or row is None or self.is_over(row.lease_until):
                 self.problem(f"{node} began {name} under a lease that was over")
             due = None if self.retries[message.message_id] else self.due.get(message.message_id)
             if due is not None and self.clock.now() < due - _SKEW:

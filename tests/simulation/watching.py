@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
+from pillarbox.storage import instant
 from tests.simulation.chronicle import Chronicle, Fault
 from tests.simulation.store import Store
+from tests.simulation.weather import MOST_SKEW
 
 # A node that is alive comes back to the store within its longest pause of two seconds.
 _KEEPS_TRYING = 4.0
@@ -59,6 +61,10 @@ class Watch(Chronicle):
     @property
     def clocks_differ(self) -> bool:
         return any(fault.kind.startswith("clock") for fault in self.faults)
+
+    def is_over(self, lease_until: str | datetime | None) -> bool:
+        """Whether a lease has ended by the clocks of all: whose own is behind counts from there, and holds it so much longer."""
+        return lease_until is None or instant(lease_until) + timedelta(seconds=MOST_SKEW) <= self.clock.now()
 
     def begin(self, row_id: object, attempt: int, node: str) -> Delivery:
         if (row_id, attempt) in self.deliveries:
