@@ -54,6 +54,7 @@ class PipeStory(ABC, Generic[RowT]):
         self.loop = VirtualLoop(Random(seed + 1), spread=weather.spread)
         self.clock = LoopClock(self.loop)
         self.watch = self.new_watch()
+        self.watch.skew = weather.skew
         self.store = Store(self.committed)
         self.watch.store = self.store
         self.rates = weather.rates

@@ -10,7 +10,6 @@ from itertools import pairwise
 from pillarbox.storage import instant
 from tests.simulation.chronicle import Chronicle, Fault
 from tests.simulation.store import Store
-from tests.simulation.weather import MOST_SKEW
 
 # A node that is alive comes back to the store within its longest pause of two seconds.
 _KEEPS_TRYING = 4.0
@@ -34,6 +33,7 @@ class Watch(Chronicle):
     """What the watches of all pipes share."""
 
     store: Store = field(init=False)
+    skew: float = 0.0
     deliveries: dict[tuple[object, int], Delivery] = field(default_factory=dict)
     rescues: dict[object, list[float]] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class Watch(Chronicle):
 
     def is_over(self, lease_until: str | datetime | None) -> bool:
         """Whether a lease has ended by the clocks of all: whose own is behind counts from there, and holds it so much longer."""
-        return lease_until is None or instant(lease_until) + timedelta(seconds=MOST_SKEW) <= self.clock.now()
+        return lease_until is None or instant(lease_until) + timedelta(seconds=self.skew) <= self.clock.now()
 
     def begin(self, row_id: object, attempt: int, node: str) -> Delivery:
         if (row_id, attempt) in self.deliveries:

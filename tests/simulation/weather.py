@@ -10,8 +10,6 @@ from tests.simulation.process import Rates
 AN_HOUR = 3600.0
 TROUBLE = 45.0
 CALM = Rates()
-MOST_SKEW = 0.1
-"""By so many seconds a node's own clock may be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def weather_from(random: Random, *, seed: int) -> Weather:
         blows=int(when("blows", random.randint(1, 4))),
         ends=int(when("ends", random.randint(1, 8))),
         rings_lost=rings_lost,
-        skew=when("clocks", random.choice([0.0, MOST_SKEW])),
+        skew=when("clocks", random.choice([0.0, 0.1])),
         steps=int(when("clocks", random.randint(1, 3))),
         apart=seed % 4 == 2,
     )
